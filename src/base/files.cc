@@ -108,7 +108,8 @@ bool MayReplace(const std::string& target) {
          faccessat(AT_FDCWD, target.c_str(), W_OK, AT_EACCESS) == 0;
 }
 
-void RefuseInputAsOutput(std::string_view name, const std::string& input, const std::string& output) {
+void RefuseInputAsOutput(std::string_view name, const std::string& input, const std::string& output,
+                         std::string_view output_name) {
   const auto status_of = [](const std::string& path, int standard, struct stat& status) {
     return path == "-" ? fstat(standard, &status) == 0 : stat(path.c_str(), &status) == 0;
   };
@@ -116,7 +117,7 @@ void RefuseInputAsOutput(std::string_view name, const std::string& input, const 
   }, to{};
   if (status_of(input, STDIN_FILENO, from) && status_of(output, STDOUT_FILENO, to) && S_ISREG(from.st_mode) &&
       from.st_dev == to.st_dev && from.st_ino == to.st_ino)
-    FailOption("output", "{} is the file of {} too", OutputName(output), OptionName{name});
+    FailOption(output_name, "{} is the file of {} too", OutputName(output), OptionName{name});
 }
 
 void OpenStandardDescriptors() {

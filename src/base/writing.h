@@ -17,9 +17,11 @@ OutputPlace PlaceOfOutput(const std::string& path);
 // False of a file without write permission: renaming over it would work, but whoever took that away meant it.
 bool MayReplace(const std::string& target);
 
-// OptionError of "output" where it is the same regular file as `input`, which option `name` has, whatever their names:
-// links, hard links, relative paths. "-" is stdin or stdout. What is read would be replaced by what is made of it.
-void RefuseInputAsOutput(std::string_view name, const std::string& input, const std::string& output);
+// OptionError of `output_name` where it is the same regular file as `input`, which option `name` has, whatever their
+// names: links, hard links, relative paths. "-" is stdin or stdout. What is read would be replaced by what is made of
+// it.
+void RefuseInputAsOutput(std::string_view name, const std::string& input, const std::string& output,
+                         std::string_view output_name = "output");
 
 std::string WriteCause(int error);  // of errno: "disk full", …
 [[noreturn]] void FailWrite(const std::string& name, int error);

@@ -85,7 +85,7 @@ Json JudgeRetrieval(const CLI::App& command, EvaluateFlags& flags) {
   constexpr const char* kReason = "has no meaning for --task retrieval";
   RefuseFlags(command,
               {"--validation_file", "--task_name", "--data_dir", "--per_device_eval_batch_size", "--compare_exact",
-               "--predictions", "--references", "--na_prob_file", "--na_prob_thresh", "--long_text", "--window_pooling",
+               "--predictions", "--references", "--na_prob_file", "--na_prob_thresh", "--window_pooling",
                "--prompt_name", "--sequence_parallel"},
               kReason);
   RefuseFlags(command, kMaskingFlags, kReason);
@@ -94,6 +94,7 @@ Json JudgeRetrieval(const CLI::App& command, EvaluateFlags& flags) {
   RetrievalJob& job = flags.retrieval;
   job.model = flags.job.model;
   job.passages.max_seq_length = flags.job.max_seq_length;
+  if (command.count("--long_text") > 0) job.passages.long_text = flags.job.long_text;
   job.max_eval_samples = flags.job.max_eval_samples;
   job.output_dir = flags.job.output_dir;
   job.progress = true;

@@ -9,7 +9,6 @@
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/precision_flags.h"
-#include "io/matrix_file.h"
 #include "jobs/use_matmul_precision.h"
 
 namespace lshformer::cli {
@@ -37,10 +36,7 @@ PredictOptions CheckedOptions(const CLI::App& command, const PredictFlags& flags
   options.chunks.chunking = ValueOf<Chunking>(kChunkingNames, flags.chunking);
   if (options.chunks.chunking != Chunking::kTokens)
     RefuseFlags(command, {"--chunk_tokens"}, "is for --chunking tokens");
-  if (options.chunks.chunking != Chunking::kNone) {
-    RefuseFlags(command, {"--text_pair"}, "is not for --chunking");
-    if (IsMatrixName(flags.job.output)) FailUsage("--output: chunks have places in their texts, which JSON lines tell");
-  }
+  if (options.chunks.chunking != Chunking::kNone) RefuseFlags(command, {"--text_pair"}, "is not for --chunking");
   if (options.chunks.chunking == Chunking::kSpans) RefuseFlags(command, {"--text", "--text_file"}, "has no \"spans\"");
   if (options.long_text != LongText::kWindows) RefuseFlags(command, {"--window_pooling"}, "is for --long_text windows");
   if (command.count("--pooling") > 0) options.embedding.pooling = ParsePooling(flags.pooling);
@@ -95,7 +91,7 @@ void AddPredict(CLI::App& app, CommonFlags& common) {
   command
       ->add_option("--output", flags->job.output,
                    "JSONL file, one line per line of input, - is stdout; a name in .npy or .safetensors: a matrix, one "
-                   "row per line (feature-extraction)")
+                   "row per line (feature-extraction), or per chunk, with their places")
       ->type_name("FILE")
       ->group(group);
   command

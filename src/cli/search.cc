@@ -15,6 +15,7 @@ namespace {
 struct SearchFlags {
   SearchJob job;
   PrecisionFlags precision;
+  std::string long_text = kLongTextNames[static_cast<size_t>(PassageOptions{}.long_text)];
   bool json = false;
 };
 
@@ -29,8 +30,16 @@ void AddModelFlags(CLI::App& command, SearchFlags& flags) {
       ->group(kModelOptions);
 }
 
-void AddLimits(CLI::App& command, PassageOptions& passages) {
+void AddReading(CLI::App& command, SearchFlags& flags) {
+  PassageOptions& passages = flags.job.passages;
   const char* group = "Limits";
+  command
+      .add_option(
+          "--long_text", flags.long_text,
+          "windows: each passage is read alone; whole: documents are read whole, beyond the positions in passes "
+          "that overlap, and a passage's vector is made of its own tokens in there (late chunking)")
+      ->check(OneOf({"windows", "whole"}))
+      ->group("Passages");
   command.add_option("--max_seq_length", passages.max_seq_length, "tokens the model reads; 0: the position table")
       ->check(IntegerIn(0, INT32_MAX))
       ->group(group);
@@ -47,7 +56,7 @@ void AddSearch(CLI::App& app, CommonFlags& common) {
   AddModelFlags(*command, *flags);
   AddTableFlags(*command, SearchTable(), flags->job);
   AddTableFlags(*command, PassageTable(), flags->job.passages);
-  AddLimits(*command, flags->job.passages);
+  AddReading(*command, *flags);
   command->add_flag("--json", flags->json, "a line of JSON a query")->group("Output");
   AddPrecisionFlags(*command, flags->precision, /*inference=*/true);
   AddAttentionFlags(*command, flags->job.model.attention);
@@ -56,6 +65,7 @@ void AddSearch(CLI::App& app, CommonFlags& common) {
     flags->job.progress = true;
     flags->job.model.precision = flags->precision.Chosen();
     flags->job.model.matmul_precision = flags->precision.ChosenMatmulPrecision();
+    flags->job.passages.long_text = flags->long_text == "whole" ? LongText::kWhole : LongText::kWindows;
     RefuseMeaningless(*command, PassageTable(), flags->job.passages);
     AtomicFile output("-");
     bool first = true;

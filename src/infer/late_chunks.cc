@@ -81,7 +81,7 @@ Outcome<ChunkQuery> PrepareChunks(const Pipeline& pipeline, const std::string& t
     if (options.prompt_name && modules == nullptr) Fail("\"prompt_name\": the folder has no prompts");
     if (options.pooling && *options.pooling != Pooling::kMean)
       Fail("\"pooling\": a chunk's vector is the mean of its own tokens");
-    const std::string prompt = modules == nullptr ? "" : modules->Prompt(options.prompt_name);
+    const std::string prompt = pipeline.PromptOf(options);
     EncodeOptions encode;
     encode.add_special_tokens = false;
     encode.lower_case = modules != nullptr && modules->lower_cases();

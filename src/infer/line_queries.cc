@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/not_finite.h"
 #include "data/file_kind.h"
-#include "data/json_rows.h"
+#include "data/passages/chunking.h"
 #include "infer/long_line.h"
 #include "infer/member_text.h"
 
@@ -55,10 +55,9 @@ void Read(const Pipeline& pipeline, const Json& object, std::string_view where, 
   if (HasValue(object, "normalize")) options.normalize = GetBool(object, "normalize", where);
   if (HasValue(object, "prompt_name")) options.prompt_name = GetString(object, "prompt_name", where);
   const ChunkOptions& chunks = pipeline.options().chunks;
-  std::vector<CodePointSpan> spans;
-  if (chunks.chunking == Chunking::kSpans)
-    spans = SpansOf(GetList(object, "spans", where), fmt::format("{}: \"spans\"", where));
-  query = PrepareChunks(pipeline, input.text, options, chunks, spans);
+  const bool given = chunks.chunking == Chunking::kSpans;
+  query = PrepareChunks(pipeline, input.text, options, chunks,
+                        given ? ReadSpans(object, where) : std::vector<CodePointSpan>());
 }
 
 void Read(const Pipeline& pipeline, const Json& object, std::string_view where, Outcome<ClassifyQuery>& query) {

@@ -47,6 +47,7 @@ struct EmbedOptions {
   std::optional<Pooling> pooling{};  // kNone: the encoder's states; else in place of the modes of the folder's Pooling
   std::optional<bool> normalize{};   // vectors of length 1
   std::optional<std::string> prompt_name{};  // which of the folder's prompts stands before the text
+  std::optional<std::string> prompt{};       // or this text, of a folder without prompts too
 };
 
 struct PredictOptions {
@@ -217,6 +218,9 @@ class Pipeline {
   // and the numbers of a vector. Error where the modules do not take what another pooling gives.
   const SentenceModules* modules() const { return modules_.get(); }
   bool IsPerToken(const EmbedOptions& options) const;
+  // The text that stands before a text; "" for none. OptionError of "prompt_name" where the folder has none of the
+  // name.
+  std::string PromptOf(const EmbedOptions& options) const;
   int64_t EmbeddingWidth(const EmbedOptions& options) const;
 
  private:

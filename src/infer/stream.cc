@@ -94,6 +94,50 @@ class RowWriter {
   const RowSink& sink_;
 };
 
+// … or the rows of chunks.
+class ChunkWriter {
+ public:
+  ChunkWriter(const Pipeline&, const ChunkSink& sink) : sink_(sink) {}
+  void Write(const std::string&, const std::vector<ChunkVector>& answer, bool) { sink_(answer); }
+  void WriteBad(const std::string&, const std::string&) { sink_({}); }
+  void Flush() {}
+  static std::string Refuses(const Pipeline&, const ChunkQuery&) { return ""; }
+  static auto Recording(const Pipeline& pipeline, std::string& text) {
+    return Recorder<ChunkWriter, ChunkSink>(pipeline, [&text](std::span<const ChunkVector> chunks) {
+      const auto put = [&](const auto* data, size_t count) {
+        text.append(reinterpret_cast<const char*>(data), count * sizeof(*data));
+      };
+      const size_t count = chunks.size();
+      put(&count, 1);
+      for (const ChunkVector& chunk : chunks) {
+        const size_t width = chunk.values.size();
+        put(&chunk.place.first, 1), put(&chunk.place.second, 1), put(&width, 1), put(chunk.values.data(), width);
+      }
+    });
+  }
+  void Replay(std::string_view text) {
+    const auto get = [&](auto* data, size_t count) {
+      std::memcpy(data, text.data(), count * sizeof(*data));
+      text.remove_prefix(count * sizeof(*data));
+    };
+    while (!text.empty()) {
+      size_t count = 0;
+      get(&count, 1);
+      std::vector<ChunkVector> chunks(count);
+      for (ChunkVector& chunk : chunks) {
+        size_t width = 0;
+        get(&chunk.place.first, 1), get(&chunk.place.second, 1), get(&width, 1);
+        chunk.values.resize(width);
+        get(chunk.values.data(), width);
+      }
+      sink_(chunks);
+    }
+  }
+
+ private:
+  const ChunkSink& sink_;
+};
+
 // A line's text is released as soon as it is encoded: a window may hold one of 64 MiB.
 template <class Query, class Writer>
 std::vector<LineQuery<Query>> ReadAll(const Pipeline& pipeline, std::vector<LineAhead> lines, LineFormat format) {
@@ -315,6 +359,11 @@ StreamStatistics PredictLines(const Pipeline& pipeline, LineReader& lines, const
 StreamStatistics EmbedLines(const Pipeline& pipeline, LineReader& lines, const RowSink& sink,
                             const std::function<void(int64_t)>& progress, LineFormat format, Communicator* processes) {
   return AnswerLines<EmbedQuery>(pipeline, lines, RowWriter(pipeline, sink), progress, format, processes);
+}
+
+StreamStatistics ChunkLines(const Pipeline& pipeline, LineReader& lines, const ChunkSink& sink,
+                            const std::function<void(int64_t)>& progress, LineFormat format, Communicator* processes) {
+  return AnswerLines<ChunkQuery>(pipeline, lines, ChunkWriter(pipeline, sink), progress, format, processes);
 }
 
 SingleAnswer PredictOne(const Pipeline& pipeline, const TextInput& input, const JsonSink& sink) {

@@ -22,6 +22,8 @@ enum class LineFormat { kJson, kText };
 
 // Takes a row of numbers a line.
 using RowSink = std::function<void(std::span<const float> row)>;
+// Takes the chunks of a line; none of a bad one.
+using ChunkSink = std::function<void(std::span<const ChunkVector> chunks)>;
 
 struct StreamStatistics {
   int64_t lines = 0, bad = 0, truncated = 0;
@@ -47,6 +49,10 @@ StreamStatistics PredictLines(const Pipeline& pipeline, LineReader& lines, const
 // The same of feature extraction with a vector a line: EmbeddingWidth numbers, all NaN of a bad line. A line that asks
 // for a vector per token, or one of another width, is bad.
 StreamStatistics EmbedLines(const Pipeline& pipeline, LineReader& lines, const RowSink& sink,
+                            const std::function<void(int64_t lines)>& progress = {},
+                            LineFormat format = LineFormat::kJson, Communicator* processes = nullptr);
+// The same with the vectors of chunks, of a pipeline whose options ask for some.
+StreamStatistics ChunkLines(const Pipeline& pipeline, LineReader& lines, const ChunkSink& sink,
                             const std::function<void(int64_t lines)>& progress = {},
                             LineFormat format = LineFormat::kJson, Communicator* processes = nullptr);
 

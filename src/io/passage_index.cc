@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/parallel.h"
 #include "base/signals.h"
 
 namespace lshformer {
@@ -93,7 +94,7 @@ class PassageIndex::Mapping {
   std::optional<GuardedMapping> guard_;
 };
 
-PassageIndex::PassageIndex(const std::string& path) : mapping_(std::make_unique<Mapping>(path)) {
+PassageIndex::PassageIndex(const std::string& path) : path_(path), mapping_(std::make_unique<Mapping>(path)) {
   front_ = ParseFront({mapping_->data(), static_cast<size_t>(kIndexFrontBytes)}, path);
   row_bytes_ = RowBytes(front_.columns);
   rows_ = (static_cast<int64_t>(mapping_->bytes()) - kIndexFrontBytes) / row_bytes_;
@@ -102,6 +103,29 @@ PassageIndex::PassageIndex(const std::string& path) : mapping_(std::make_unique<
 }
 
 PassageIndex::~PassageIndex() = default;
+
+void PassageIndex::Check() const {
+  constexpr int64_t kRowsAtOnce = 1024;
+  const auto is_place = [](const Passage& passage) {
+    return passage.document >= 0 && passage.line > 0 && 0 <= passage.start && passage.start <= passage.end;
+  };
+  // By the exponent's bits, all of which only infinities and NaN have set: whole numbers, near the speed of memory.
+  const auto are_finite = [&](int64_t row) {
+    constexpr uint32_t kExponent = 0x7F800000;
+    const float* vector = vectors() + row * stride();
+    uint32_t found = 0;
+    for (int64_t i = 0; i < front_.columns; ++i)
+      found |= static_cast<uint32_t>((std::bit_cast<uint32_t>(vector[i]) & kExponent) == kExponent);
+    return found == 0;
+  };
+  ParallelFor(rows_, kRowsAtOnce, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const Passage own = passage(row), before = row == 0 ? Passage() : passage(row - 1);
+      if (!is_place(own) || own.document < before.document || own.line < before.line || !are_finite(row))
+        Fail("{}: is damaged at passage {} of {}; another name makes a new one", Shown(path_, 120), row + 1, rows_);
+    }
+  });
+}
 
 Passage PassageIndex::passage(int64_t row) const {
   Passage passage;

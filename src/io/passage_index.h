@@ -42,6 +42,10 @@ class PassageIndex {
   PassageIndex(const PassageIndex&) = delete;
   PassageIndex& operator=(const PassageIndex&) = delete;
 
+  // Reads all rows. Error naming the row (from 1) and the file where one is none that a PassageWriter wrote: a place
+  // that is negative or ends before it begins, documents or lines that descend, a number that is not finite.
+  void Check() const;
+
   const IndexFront& front() const { return front_; }
   int64_t rows() const { return rows_; }
   Passage passage(int64_t row) const;
@@ -51,6 +55,7 @@ class PassageIndex {
 
  private:
   class Mapping;
+  std::string path_;
   std::unique_ptr<Mapping> mapping_;
   IndexFront front_;
   int64_t rows_ = 0, row_bytes_ = 0;

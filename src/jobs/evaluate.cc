@@ -11,7 +11,9 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/logging.h"
+#include "data/file_kind.h"
 #include "data/glue.h"
+#include "data/passages/text_groups.h"
 #include "eval/answer_files.h"
 #include "eval/cosines.h"
 #include "eval/evaluate.h"
@@ -19,6 +21,7 @@
 #include "jobs/data/label_data.h"
 #include "jobs/data/question_data.h"
 #include "jobs/data/text_data.h"
+#include "jobs/embedding/evaluate_lists.h"
 #include "jobs/model_source.h"
 #include "jobs/use_matmul_precision.h"
 #include "kernels/isa.h"
@@ -135,30 +138,87 @@ TextEncoding EncodingOfSentences(const Subject& subject, std::string& prompt, in
   return how;
 }
 
-Json EvaluateSentences(const Subject& subject) {
-  std::vector<TextTable> tables{ReadTable(subject.job)};
-  LimitAll(tables, subject.job.max_eval_samples);
+// Whose first row tells which kind of rows it has.
+bool HasOwnFile(const EvaluateJob& job) {
+  return job.task_name.empty() && !job.validation_file.empty() && CanBeReadAgain(job.validation_file);
+}
+
+struct ScoredSentences {
+  TextTable texts;  // 2i and 2i + 1 are pair i
+  std::vector<double> similarities;
+  void Add(const std::string& first, const std::string& second, int64_t line) {
+    texts.texts.insert(texts.texts.end(), {first, second});
+    texts.lines.insert(texts.lines.end(), 2, line);
+  }
+};
+
+// Pairs as a table of labels has them.
+ScoredSentences LabelledSentences(const EvaluateJob& job) {
+  std::vector<TextTable> tables{ReadTable(job)};
+  LimitAll(tables, job.max_eval_samples);
   const TextTable& table = tables.front();
   if (table.pairs.empty()) Fail("{}: expected two columns of text for {}", table.path, kSimilarity);
   RequireLabelKind(tables, /*multi_label=*/false);
-  const std::vector<double> similarities = Similarities(table, subject.job.task_name);
+  ScoredSentences sentences;
+  sentences.texts.path = table.path;
+  sentences.similarities = Similarities(table, job.task_name);
+  for (int64_t row = 0; row < table.rows(); ++row) {
+    if (!table.pairs[row])
+      Fail("{}:{}: has no second text (\"{}\")", table.path, table.lines[row], Shown(table.columns.pair));
+    sentences.Add(table.texts[row], *table.pairs[row], table.lines[row]);
+  }
+  return sentences;
+}
+
+// Pairs as the training of embeddings reads them.
+ScoredSentences GroupedSentences(const EvaluateJob& job) {
+  TextGroups groups = ReadTextGroups(job.validation_file);
+  groups.KeepFirst(job.max_eval_samples);
+  const std::vector<GroupText>& columns = groups.rows.front();
+  if (groups.scores.empty())
+    Fail(
+        "{}: {} and {} have no score, or not in every row, which {} compares with; {} retrieval judges by what is "
+        "found",
+        Shown(job.validation_file, 120), columns[0].column, columns[1].column, kSimilarity, OptionName{"task"});
+  ScoredSentences sentences;
+  sentences.texts.path = groups.path;
+  sentences.similarities = groups.scores;
+  for (size_t row = 0; row < groups.rows.size(); ++row)
+    sentences.Add(groups.rows[row][0].text, groups.rows[row][1].text, groups.lines[row]);
+  return sentences;
+}
+
+Json EvaluateSentences(const Subject& subject) {
+  const EvaluateJob& job = subject.job;
+  const bool groups = HasOwnFile(job) && HasPairColumns(job.validation_file);
+  ScoredSentences sentences = groups ? GroupedSentences(job) : LabelledSentences(job);
   SentenceVectors vectors{subject.modules};
   std::string prompt;
   const TextEncoding how = EncodingOfSentences(subject, prompt, vectors.prompt_tokens);
   if (subject.modules != nullptr) subject.modules->Width(subject.model.config().hidden_size);
-  TextTable sentences;
-  sentences.path = table.path;
-  for (int64_t row = 0; row < table.rows(); ++row) {
-    sentences.texts.push_back(prompt + table.texts[row]);
-    if (!table.pairs[row])
-      Fail("{}:{}: has no second text (\"{}\")", table.path, table.lines[row], Shown(table.columns.pair));
-    sentences.texts.push_back(prompt + *table.pairs[row]);
-    sentences.lines.insert(sentences.lines.end(), 2, table.lines[row]);
-  }
-  const SequenceSet set = EncodeTables({sentences}, /*known=*/nullptr, subject.tokenizer, how);
+  for (std::string& text : sentences.texts.texts) text.insert(0, prompt);
+  const std::vector<double>& similarities = sentences.similarities;
+  const SequenceSet set = EncodeTables({sentences.texts}, /*known=*/nullptr, subject.tokenizer, how);
   return subject.Compared([&](Model& model, const EvaluateOptions& options) {
     return EvaluateSimilarity(model, set, similarities, options, vectors).metrics;
   });
+}
+
+// Of a reranker.
+Json EvaluateRanking(const Subject& subject) {
+  const EvaluateJob& job = subject.job;
+  const ModelConfig& config = subject.model.config();
+  if (config.num_labels != 1)
+    Fail("{}: lists of passages are for a model of one output, {} has {}", Shown(job.validation_file, 120),
+         job.model.model_name_or_path, config.num_labels);
+  if (job.compare_exact) FailOption("compare_exact", "is not for lists of passages");
+  if (job.long_text != LongText::kCut) FailOption("long_text", "is not for lists of passages, which are cut");
+  std::vector<RankedList> lists = ReadRankedLists(job.validation_file);
+  if (job.max_eval_samples > 0 && job.max_eval_samples < std::ssize(lists))
+    lists.resize(static_cast<size_t>(job.max_eval_samples));
+  const ListData data = PrepareLists(lists, subject.tokenizer, subject.SequenceLimit());
+  RequireTypes(data.set, config, Shown(job.validation_file, 120));
+  return EvaluateLists(subject.model, data, subject.options);
 }
 
 Json EvaluateText(Subject subject) {
@@ -219,6 +279,8 @@ Json Evaluate(const Subject& subject) {
     case Task::kSequenceClassification:
       break;
   }
+  const EvaluateJob& job = subject.job;
+  if (HasOwnFile(job) && HasRankedLists(job.validation_file)) return EvaluateRanking(subject);
   return EvaluateLabels(subject);
 }
 

@@ -342,7 +342,8 @@ const OptionTable<EvaluateJob>& EvaluateTable() {
        MaxEvalSamples<E>("sequences"), MaxSeqLength<E>("tokens per sequence"),
        Names("long_text", &E::long_text, kLongTextNames,
              "text-classification, sentence-similarity: what becomes of longer texts; windows: pieces, joined by "
-             "window_pooling; whole: an error"),
+             "window_pooling; whole: an error; retrieval: passages read alone (windows, its default) or made of whole "
+             "documents"),
        Names("window_pooling", &E::window_pooling, kWindowPoolingNames, "how windows' logits or embeddings are joined")
            .MeaninglessIf([](const E& job) {
              return job.long_text == LongText::kWindows ? ""

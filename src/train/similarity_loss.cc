@@ -177,11 +177,9 @@ torch::Tensor ForwardVectors(Model& model, const PackedBatch& batch, const Forwa
   return Pool(model.Forward(batch, forward).last_hidden_state, batch.tokens.cu_seqlens, pooling);
 }
 
-torch::Tensor TeacherLoss(Model& teacher, const PackedBatch& batch, const torch::Tensor& vectors, Pooling pooling) {
-  const torch::NoGradGuard no_grad;
-  torch::Tensor wanted = ForwardVectors(teacher, batch, {}, pooling);
-  const torch::AutoGradMode as_before(vectors.requires_grad());
-  return torch::mse_loss(vectors, wanted);
+torch::Tensor TeacherLoss(const torch::Tensor& wanted, const torch::Tensor& vectors,
+                          const SimilarityLossOptions& options) {
+  return torch::mse_loss(options.unit_teacher ? Normalized(vectors) : vectors, wanted);
 }
 
 }  // namespace
@@ -255,8 +253,8 @@ void Differentiate(Model& model, const ForwardOptions& forward, const Similarity
 
 }  // namespace
 
-TrainingLoss SimilarityLoss(const SimilarityLossOptions& options, ModelPtr teacher, bool whole_update) {
-  const auto all = whole_update && teacher == nullptr ? std::make_shared<UpdateLoss>() : nullptr;
+TrainingLoss SimilarityLoss(const SimilarityLossOptions& options, const WantedVectors& teacher, bool whole_update) {
+  const auto all = whole_update && !teacher ? std::make_shared<UpdateLoss>() : nullptr;
   TrainingLoss loss;
   loss.items = [all](Model&, std::span<const PackedBatch> update) {
     std::vector<TermItems> items;
@@ -271,8 +269,7 @@ TrainingLoss SimilarityLoss(const SimilarityLossOptions& options, ModelPtr teach
   loss.terms = [options, teacher, all](Model& model, const PackedBatch& batch, const ForwardOptions& forward) {
     if (all != nullptr && all->gradients.empty()) Differentiate(model, forward, options, *all);
     const torch::Tensor vectors = VectorsOf(model, batch, forward, options);
-    if (teacher != nullptr)
-      return std::vector{TeacherLoss(*teacher, batch, vectors, options.teacher_pooling.value_or(options.pooling))};
+    if (teacher) return std::vector{TeacherLoss(teacher(batch), vectors, options)};
     if (all == nullptr) return std::vector{LossOfGroups(options, GroupsOf({&batch, 1}, vectors))};
     // Its value is the loss; times the micro-batch's share of the examples its gradient is that of the update.
     const double share = static_cast<double>(batch.examples()) / static_cast<double>(all->examples);
@@ -282,11 +279,10 @@ TrainingLoss SimilarityLoss(const SimilarityLossOptions& options, ModelPtr teach
   return loss;
 }
 
-double EvaluatedLoss(Model* teacher, const PackedBatch& batch, const torch::Tensor& vectors,
+double EvaluatedLoss(const WantedVectors& teacher, const PackedBatch& batch, const torch::Tensor& vectors,
                      const SimilarityLossOptions& options) {
   const torch::NoGradGuard no_grad;
-  if (teacher != nullptr)
-    return TeacherLoss(*teacher, batch, vectors, options.teacher_pooling.value_or(options.pooling)).item<double>();
+  if (teacher) return TeacherLoss(teacher(batch), vectors, options).item<double>();
   return LossOfGroups(options, GroupsOf({&batch, 1}, vectors)).item<double>();
 }
 

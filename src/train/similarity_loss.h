@@ -13,7 +13,8 @@
 // In mnrl a candidate with the text of p_i is no negative of a_i, nor is a positive whose anchor has the text of a_i.
 //
 //   matryoshka dims  the sum of the loss over vectors that are cut after the first d numbers, for each d
-//   a teacher        in place of the loss: the mean over texts and numbers of (v − teacher's v)²
+//   a teacher        in place of the loss: the mean over texts and numbers of (v − teacher's v)², where the teacher's
+//                    are of length 1 with v / ‖v‖ in place of v
 //
 // Sources: Reimers and Gurevych 2019; Su 2022 (CoSENT); Henderson et al. 2017 (mnrl); Kusupati et al. 2022
 // (matryoshka); Reimers and Gurevych 2020 (the teacher). Values and gradients are Sentence-Transformers'.
@@ -28,7 +29,7 @@
 // vectors: the bits depend on no number of processes.
 #pragma once
 #include <cstdint>
-#include <optional>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -47,7 +48,7 @@ struct SimilarityLossOptions {
   std::vector<int64_t> dims;  // matryoshka; empty: the whole vector
   int64_t chunk = 0;          // texts a piece of the gradient cache; 0: none, all at once
   Pooling pooling = Pooling::kMean;
-  std::optional<Pooling> teacher_pooling = std::nullopt;  // nothing: the same
+  bool unit_teacher = false;  // a teacher's vectors are of length 1
 };
 
 bool NeedsScores(SimilarityLossType type);  // of pairs
@@ -69,13 +70,16 @@ torch::Tensor LossOfGroups(const SimilarityLossOptions& options, const VectorGro
 torch::Tensor VectorsOf(Model& model, const PackedBatch& batch, const ForwardOptions& forward,
                         const SimilarityLossOptions& options);
 
+// A teacher's vectors of a batch's texts, [sequences, H] float64 without gradients; empty: there is no teacher.
+using WantedVectors = std::function<torch::Tensor(const PackedBatch& batch)>;
+
 // Of batches whose labels say which sequences are a group (cu_choices) and have values where the loss needs scores. One
-// term, a mean over groups. teacher: null, or a model of the same vocabulary and hidden size. whole_update: all
-// micro-batches of an update are one batch (nothing changes with a teacher, whose texts know nothing of each other).
-TrainingLoss SimilarityLoss(const SimilarityLossOptions& options, ModelPtr teacher = nullptr,
+// term, a mean over groups. whole_update: all micro-batches of an update are one batch (nothing changes with a teacher,
+// whose texts know nothing of each other).
+TrainingLoss SimilarityLoss(const SimilarityLossOptions& options, const WantedVectors& teacher = {},
                             bool whole_update = false);
 // The loss of one batch in evaluation; without gradients.
-double EvaluatedLoss(Model* teacher, const PackedBatch& batch, const torch::Tensor& vectors,
+double EvaluatedLoss(const WantedVectors& teacher, const PackedBatch& batch, const torch::Tensor& vectors,
                      const SimilarityLossOptions& options);
 
 }  // namespace lshformer

@@ -62,7 +62,7 @@ TEST(Corpus, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(error(good + "{\"_id\": \"\", \"text\": \"x\"}"), EndsWith(":2: \"_id\" is empty"));
   EXPECT_THAT(error(good + "{\"_id\": \"b\"}"), EndsWith(":2: \"text\" is missing"));
   EXPECT_THAT(error(good + "{\"_id\": \"b\", \"text\": 3}"), HasSubstr(":2: \"text\""));
-  EXPECT_THAT(ErrorOf([&] { CorpusReader reader(folder.Write("corpus.tsv", "a\tb\n")); }), HasSubstr("not a table"));
+  EXPECT_THAT(ErrorOf([&] { ReadAll(folder.Write("corpus.tsv", "a\tb\n")); }), HasSubstr("not a table"));
   EXPECT_THAT(ErrorOf([&] { ReadAll(folder.Write("corpus.txt", "\xFF\n")); }), EndsWith(":1: expected UTF-8"));
   DistinctIds ids;
   ids.Add("a", "f:1");
@@ -78,7 +78,39 @@ TEST(Queries, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(ErrorOf([&] { read(good + good); }), EndsWith(":2: id \"a\" for the second time"));
   EXPECT_THAT(ErrorOf([&] { read(good + "{\"_id\": \"b\", \"text\": \" \"}"); }), EndsWith(":2: \"text\" is empty"));
   EXPECT_THAT(ErrorOf([&] { read(good + "{\"_id\""); }), HasSubstr("queries.jsonl:2"));
-  EXPECT_THAT(ErrorOf([&] { ReadQueries(folder.Write("queries.txt", "a\n")); }), HasSubstr("expected JSON lines"));
+  EXPECT_THAT(ErrorOf([&] { ReadQueries(folder.Write("queries.txt", "a\n")); }),
+              HasSubstr("queries.txt:1: expected lines of JSON"));
+}
+
+// What a file is called says nothing against what its first line says.
+TEST(Retrieval, KindsAreToldByWhatFilesHold) {
+  const TempFolder folder;
+  const std::string line = "{\"_id\": \"a\", \"text\": \"one\"}\n";
+  for (const char* name : {"a.txt", "a.tsv", "a"}) {
+    EXPECT_EQ(ReadQueries(folder.Write(name, line)).at(0).id, "a") << name;
+    EXPECT_EQ(ReadAll(folder.Write(name, line)).at(0).id, "a") << name;
+  }
+}
+
+TEST(Corpus, SpansAreReadWhereTheyAreAskedFor) {
+  const TempFolder folder;
+  const auto read = [&](const std::string& spans) {
+    CorpusReader corpus(
+        folder.Write("corpus.jsonl", "{\"_id\": \"a\", \"text\": \"one two\", \"spans\": " + spans + "}\n"), true);
+    CorpusDocument document;
+    corpus.Next(document);
+    return document.spans;
+  };
+  const auto error = [&](const std::string& spans) { return ErrorOf([&] { read(spans); }); };
+  EXPECT_EQ(read("[[0, 3], [4, 7]]"), (std::vector<CodePointSpan>{{0, 3}, {4, 7}}));
+  EXPECT_THAT(error("[]"), EndsWith(":1: \"spans\": expected one or more, got an empty list"));
+  EXPECT_THAT(error("\"0-3\""), EndsWith(":1: \"spans\": expected a list, got \"0-3\""));
+  EXPECT_THAT(error("[[0, 3], 4]"), EndsWith(":1: \"spans\"[1]: expected [start, end], got 4"));
+  EXPECT_THAT(error("[[0, 3, 4]]"), EndsWith(":1: \"spans\"[0]: expected [start, end], got a list of 3 values"));
+  EXPECT_THAT(error("[[0, 2.5]]"), HasSubstr(":1: \"spans\"[0]: expected whole numbers from 0 to 2147483647, got 2.5"));
+  EXPECT_THAT(error("[[-1, 2]]"), EndsWith("got -1"));
+  EXPECT_THAT(error("[[\"a\", 2]]"), EndsWith("got \"a\""));
+  EXPECT_THAT(error("null"), HasSubstr("expected a list"));
 }
 
 class JudgementsTest : public ::testing::Test {

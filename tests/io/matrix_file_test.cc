@@ -64,9 +64,11 @@ TEST(MatrixFileTest, NpyIsNumPys) {
 // The number of rows is written over the header in the end, so its size must not depend on it.
 TEST(MatrixFileTest, HeadersHaveOneSize) {
   for (const MatrixFormat format : {MatrixFormat::kNpy, MatrixFormat::kSafetensors}) {
-    const size_t size = MatrixHeader(format, 0, 1).size();
-    EXPECT_EQ(size % 64, 0u);
-    EXPECT_EQ(MatrixHeader(format, INT64_MAX / 65536 / 4, 65536).size(), size);
+    for (const bool places : {false, true}) {
+      const size_t size = MatrixHeader(format, 0, 1, places).size();
+      EXPECT_EQ(size % 64, 0u);
+      EXPECT_EQ(MatrixHeader(format, INT64_MAX / 65536 / 5, 65536, places).size(), size);
+    }
   }
 }
 
@@ -75,6 +77,36 @@ TEST(MatrixFileTest, NoRowIsAMatrixToo) {
   MatrixFile(folder / "rows", "m.safetensors", 5).MoveTo(folder / "m.safetensors");
   const SafetensorsFile file(folder / "m.safetensors");
   EXPECT_THAT(file.Get(kMatrixTensor, DType::kF32).shape, ::testing::ElementsAre(0, 5));
+}
+
+// Three tensors of which nothing overlaps and nothing is left, or a second matrix.
+TEST(MatrixFileTest, PlacesStandBeside) {
+  const TempFolder folder;
+  for (const char* name : {"m.safetensors", "m.NPY"}) {
+    MatrixFile file(folder / "rows", name, 3, /*places=*/true);
+    file.Write(kFirst, {1, 0, 4});
+    file.Write(kSecond, {3, 7, 9});
+    file.MoveTo(folder / name);
+  }
+  const SafetensorsFile file(folder / "m.safetensors");
+  ASSERT_EQ(file.tensors().size(), 3u);
+  std::vector<float> values(6);
+  CopyTo(file.Get(kMatrixTensor, DType::kF32, std::vector<int64_t>{2, 3}), std::span(values), "m");
+  EXPECT_EQ(std::memcmp(values.data() + 3, kSecond.data(), 12), 0);
+  const auto numbers = [](const TensorView& view) {
+    std::vector<int32_t> all(view.bytes.size() / sizeof(int32_t));
+    std::memcpy(all.data(), view.bytes.data(), view.bytes.size());
+    return all;
+  };
+  EXPECT_THAT(numbers(file.Get(kSpansTensor, DType::kI32, std::vector<int64_t>{2, 2})),
+              ::testing::ElementsAre(0, 4, 7, 9));
+  EXPECT_THAT(numbers(file.Get(kLinesTensor, DType::kI32, std::vector<int64_t>{2})), ::testing::ElementsAre(1, 3));
+  const std::string spans = folder.Read(SpansName("m.NPY"));
+  EXPECT_THAT(spans, HasSubstr("{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3), }"));
+  const std::vector<int32_t> wanted{1, 0, 4, 3, 7, 9};
+  ASSERT_GT(spans.size(), 24u);
+  EXPECT_EQ(std::memcmp(spans.data() + spans.size() - 24, wanted.data(), 24), 0);
+  EXPECT_THAT(folder.Read("m.NPY"), HasSubstr("'<f4', 'fortran_order': False, 'shape': (2, 3), }"));
 }
 
 TEST(MatrixFileTest, ARowOfAnotherWidthIsAnError) {

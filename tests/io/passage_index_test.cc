@@ -1,15 +1,18 @@
 // What was written is read, and what a killed process left is not taken for more than it is.
 #include "io/passage_index.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "util/errors.h"
 #include "util/temp_folder.h"
 
 namespace lshformer::testing {
@@ -45,6 +48,32 @@ std::string OpenError(const std::string& path) {
     return error.what();
   }
   return "";
+}
+
+// What no writer wrote is told by its row; what it wrote is fine.
+TEST(PassageIndex, DamageIsFound) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/a.index";
+  PassageWriter writer(path, Front(), 0);
+  WriteRows(writer, 0, 5);
+  writer.Flush();
+  PassageIndex(path).Check();
+  const std::string whole = folder.Read("a.index");
+  const auto error = [&](int64_t row, size_t offset, const auto& value) {
+    std::string damaged = whole;
+    damaged.replace(static_cast<size_t>(PassageIndex(path).bytes_of(row)) + offset, sizeof(value),
+                    reinterpret_cast<const char*>(&value), sizeof(value));
+    folder.Write("b.index", damaged);
+    return ErrorOf([&] { PassageIndex(folder / "b.index").Check(); });
+  };
+  using ::testing::HasSubstr;
+  EXPECT_THAT(error(0, 0, int64_t{-1}), HasSubstr("b.index: is damaged at passage 1 of 5"));
+  EXPECT_THAT(error(3, 0, int64_t{0}), HasSubstr("passage 4 of 5"));
+  EXPECT_THAT(error(2, 8, int64_t{3}), HasSubstr("passage 3 of 5"));
+  EXPECT_THAT(error(1, 16, int32_t{-3}), HasSubstr("passage 2 of 5"));
+  EXPECT_THAT(error(1, 20, int32_t{2}), HasSubstr("passage 2 of 5"));
+  EXPECT_THAT(error(4, 32 + 4, std::numeric_limits<float>::quiet_NaN()), HasSubstr("passage 5 of 5"));
+  EXPECT_THAT(error(4, 32 + 8, -std::numeric_limits<float>::infinity()), HasSubstr("passage 5 of 5"));
 }
 
 TEST(PassageIndex, GrowsBehindWhatThereIs) {

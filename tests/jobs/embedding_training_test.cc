@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "base/json.h"
+#include "infer/pipeline.h"
+#include "jobs/evaluate.h"
+#include "jobs/search/search.h"
 #include "jobs/train.h"
 #include "util/errors.h"
 #include "util/temp_folder.h"
@@ -102,6 +106,75 @@ TEST_F(EmbeddingTrainingTest, ATeachersVectorsAreLearned) {
   const double before = RunTrain(options).eval["eval_loss"];
   options.training.max_steps = 80;
   EXPECT_LT(RunTrain(options).eval["eval_loss"], 0.5 * before);
+}
+
+// Words are others, and so are their numbers: each model has its own tokenizer.
+TEST_F(EmbeddingTrainingTest, ATeacherMayHaveAnotherVocabulary) {
+  RunTrain(Options("pairs.tsv"));
+  std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nquery\n:\n";
+  for (int i = kPairs - 1; i >= 0; --i) vocabulary += "b" + std::to_string(i) + "\na" + std::to_string(i) + "\n";
+  folder_.Write("other/vocab.txt", vocabulary);
+  TrainOptions options = Options("pairs.tsv");
+  options.folder.output_dir = folder_ / "student";
+  options.model.tokenizer_name = folder_ / "other";
+  options.similarity.teacher_name_or_path = folder_ / "run";
+  options.training.max_steps = 150;
+  RunTrain(options);
+  PredictOptions predict;
+  predict.task = PredictTask::kFeatureExtraction;
+  const std::vector<TextInput> texts{{"a3"}, {"b7"}, {"a11"}};
+  const auto teacher = Pipeline::Load(folder_ / "run", "", predict).Embed(texts);
+  const auto student = Pipeline::Load(folder_ / "student", "", predict).Embed(texts);
+  for (size_t i = 0; i < texts.size(); ++i) {
+    double cosine = 0;
+    for (size_t j = 0; j < teacher[i].value.values.size(); ++j)
+      cosine += double{teacher[i].value.values[j]} * student[i].value.values[j];
+    EXPECT_GT(cosine, 0.8) << texts[i].text;
+  }
+  options.model.config_overrides =
+      "hidden_size=32,num_hidden_layers=1,num_attention_heads=2,intermediate_size=32,max_position_embeddings=16";
+  EXPECT_THAT(ErrorOf([&] { RunTrain(options); }), HasSubstr("teacher_name_or_path: " + (folder_ / "run") +
+                                                             " has vectors of 16 numbers, the model's have 32"));
+}
+
+// Of a model that was trained with prompts a search needs no flag.
+TEST_F(EmbeddingTrainingTest, PromptsAreFoundByASearch) {
+  TrainOptions options = Options("pairs.tsv");
+  options.similarity.prompts = R"({"anchor": "query: ", "positive": ": "})";
+  RunTrain(options);
+  const Json saved = ReadJsonFile(folder_ / "run/config_sentence_transformers.json")["prompts"];
+  EXPECT_EQ(saved, (Json{{"anchor", "query: "}, {"positive", ": "}, {"query", "query: "}, {"document", ": "}}));
+  folder_.Write("corpus.jsonl", "{\"_id\": \"x\", \"text\": \"b4\"}\n");
+  SearchJob job;
+  job.model.model_name_or_path = folder_ / "run";
+  job.corpus = folder_ / "corpus.jsonl";
+  job.query = "a4";
+  SearchAnswer own, asked;
+  RunSearch(job, [&](const SearchAnswer& answer) { own = answer; });
+  job.passages.prompts = R"({"query": "query: ", "corpus": ": "})";
+  job.index = folder_ / "asked.index";
+  RunSearch(job, [&](const SearchAnswer& answer) { asked = answer; });
+  EXPECT_EQ(own.results.at(0).score, asked.results.at(0).score);
+  job.passages.prompts = R"({"query": "", "corpus": ""})";
+  job.index = folder_ / "none.index";
+  RunSearch(job, [&](const SearchAnswer& answer) { asked = answer; });
+  EXPECT_NE(own.results.at(0).score, asked.results.at(0).score);
+}
+
+// The columns of the training, beside those that evaluate has always read.
+TEST_F(EmbeddingTrainingTest, PairsAreEvaluatedByTheColumnsOfTheTraining) {
+  const JobResult trained = RunTrain(Options("scored.jsonl"));
+  EvaluateJob job;
+  job.task = "sentence-similarity";
+  job.model.model_name_or_path = folder_ / "run";
+  job.validation_file = folder_ / "scored.jsonl";
+  EXPECT_NEAR(RunEvaluate(job)["eval_pearson"], trained.eval["eval_pearson"], 1e-5);
+  job.validation_file = folder_ / "pairs.tsv";
+  EXPECT_THAT(ErrorOf([&] { RunEvaluate(job); }), HasSubstr("pairs.tsv: anchor and positive have no score"));
+  job.validation_file = folder_.Write("part.jsonl", R"({"sentence1": "a1", "sentence2": "b1", "score": 1}
+{"sentence1": "a1", "sentence2": "b1"}
+)");
+  EXPECT_THAT(ErrorOf([&] { RunEvaluate(job); }), HasSubstr("part.jsonl: sentence1 and sentence2 have no score"));
 }
 
 TEST_F(EmbeddingTrainingTest, RowsThatALossCannotReadAreTold) {

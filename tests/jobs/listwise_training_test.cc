@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/json.h"
+#include "jobs/evaluate.h"
 #include "jobs/train.h"
 #include "train/listwise_loss.h"
 #include "util/errors.h"
@@ -73,6 +74,30 @@ TEST_F(ListwiseTrainingTest, PassagesComeIntoTheOrderOfTheirLabels) {
   EXPECT_NEAR(result.eval["eval_ndcg_at_10"], 1, 1e-9);
   EXPECT_NEAR(result.eval["eval_mrr_at_10"], 1, 1e-9);
   EXPECT_EQ(ReadJsonFile(folder_ / "run/config.json").value("id2label", Json::object()).size(), 1U);
+}
+
+// The rows say that a list is judged; the figures are the training's.
+TEST_F(ListwiseTrainingTest, AModelIsEvaluatedOnLists) {
+  const JobResult trained = RunTrain(Options());
+  EvaluateJob job;
+  job.model.model_name_or_path = folder_ / "run";
+  job.task = "text-classification";
+  job.validation_file = folder_ / "lists.jsonl";
+  const Figures figures = RunEvaluate(job);
+  for (const char* key : {"eval_loss", "eval_ndcg_at_10", "eval_mrr_at_10"})
+    EXPECT_NEAR(figures[key], trained.eval[key], 1e-6) << key;
+  EXPECT_EQ(figures["eval_samples"], 2);
+  job.max_eval_samples = 1;
+  EXPECT_EQ(RunEvaluate(job)["eval_samples"], 1);
+  job.compare_exact = true;
+  EXPECT_THAT(ErrorOf([&] { RunEvaluate(job); }), HasSubstr("compare_exact"));
+}
+
+TEST_F(ListwiseTrainingTest, PredictionsAreAnotherCommands) {
+  TrainOptions options = Options();
+  options.do_predict = true;
+  options.test_file = folder_ / "lists.jsonl";
+  EXPECT_THAT(ErrorOf([&] { RunTrain(options); }), HasSubstr("do_predict: is not for loss listwise"));
 }
 
 TEST_F(ListwiseTrainingTest, BadRowsAreTold) {

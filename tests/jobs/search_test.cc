@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <set>
 #include <sstream>
@@ -14,6 +15,7 @@
 
 #include "base/files.h"
 #include "eval/ranking.h"
+#include "infer/late_chunks.h"
 #include "io/passage_index.h"
 #include "jobs/search/retrieval.h"
 #include "util/errors.h"
@@ -212,6 +214,179 @@ TEST_F(SearchTest, OptionsAreChecked) {
   EXPECT_THAT(error([](SearchJob& job) { job.passages.chunk_tokens = 15; }), HasSubstr("expected at most 14"));
   EXPECT_THAT(error([](SearchJob& job) { job.passages.prompts = "{\"qeury\": \"x\"}"; }), HasSubstr("did you mean"));
   EXPECT_THAT(error([](SearchJob& job) { job.passages.prompts = "[]"; }), HasSubstr("prompts: expected a JSON object"));
+}
+
+// A changed prompt leaves passages another room, an index is no output, and a file that is no index is told as one.
+TEST_F(SearchTest, AnIndexThatDoesNotFitIsToldByItsReason) {
+  Search(Job());
+  const std::string whole = Index();
+  const auto error = [&](const SearchJob& job) { return ErrorOf([&] { Search(job); }); };
+  SearchJob job = Job();
+  job.passages.prompts = R"({"corpus": "the of "})";
+  EXPECT_THAT(error(job), HasSubstr("with prompts \"\", not \"the of \""));
+  job = Job();
+  job.passages.long_text = LongText::kWhole;
+  EXPECT_THAT(error(job), HasSubstr("with long_text null, not \"whole\""));
+  job = Job();
+  job.index = job.corpus;
+  EXPECT_THAT(error(job), HasSubstr("index: "));
+  EXPECT_THAT(error(job), HasSubstr("is the file of corpus too"));
+  folder_.Write("vectors", "{}");
+  EXPECT_THAT(error(Job()), HasSubstr("vectors: is no index of passages"));
+  std::string damaged = whole;
+  const float infinite = std::numeric_limits<float>::infinity();
+  damaged.replace(damaged.size() - sizeof(infinite), sizeof(infinite), reinterpret_cast<const char*>(&infinite),
+                  sizeof(infinite));
+  folder_.Write("vectors", damaged);
+  EXPECT_THAT(error(Job()), HasSubstr("vectors: is damaged at passage"));
+}
+
+TEST_F(SearchTest, QueriesOfAFileAreAnsweredAsOneByOne) {
+  const std::vector<std::string> queries{"they are in this", "was it", "of the the of"};
+  std::vector<SearchAnswer> wanted;
+  for (const std::string& query : queries) {
+    SearchJob job = Job();
+    job.query = query;
+    wanted.push_back(Search(job));
+  }
+  const auto answers = [&](const std::string& lines) {
+    SearchJob job = Job();
+    job.query.clear();
+    job.query_file = folder_.Write("asked.txt", lines);
+    std::vector<SearchAnswer> found;
+    RunSearch(job, [&](const SearchAnswer& answer) { found.push_back(answer); });
+    return found;
+  };
+  const auto expect_same = [&](const std::vector<SearchAnswer>& found, const Json& ids) {
+    ASSERT_EQ(found.size(), wanted.size());
+    for (size_t i = 0; i < found.size(); ++i) {
+      Json as_wanted = ToJson(wanted[i]), as_found = ToJson(found[i]);
+      EXPECT_EQ(as_found.value("id", Json()), ids[i]);
+      as_found.erase("id");
+      EXPECT_EQ(as_found.dump(), as_wanted.dump());
+    }
+  };
+  expect_same(answers(queries[0] + "\n\n" + queries[1] + "\r\n" + queries[2]), {nullptr, nullptr, nullptr});
+  std::string lines;  // whatever the file is called
+  for (size_t i = 0; i < queries.size(); ++i)
+    lines +=
+        (i == 1 ? Json{{"text", queries[i]}} : Json{{"_id", "q" + std::to_string(i)}, {"text", queries[i]}}).dump() +
+        "\n";
+  expect_same(answers(lines), {"q0", nullptr, "q2"});
+  EXPECT_THAT(ErrorOf([&] { answers("{\"text\": \"was\"}\nwas it\n"); }), HasSubstr("asked.txt:2: "));
+  EXPECT_THAT(ErrorOf([&] { answers("{\"text\": \" \"}\n"); }), EndsWith("asked.txt:1: \"text\" is empty"));
+  EXPECT_THAT(ErrorOf([&] { answers("was\n\xFF\n"); }), EndsWith("asked.txt:2: expected UTF-8"));
+}
+
+// Documents read whole: passages are late chunks of them, and all that holds of an index holds of theirs.
+class WholeSearchTest : public SearchTest {
+ protected:
+  SearchJob WholeJob(const std::string& chunking) const {
+    SearchJob job = Job();
+    job.top_k = 1000;
+    job.passages.long_text = LongText::kWhole;
+    job.passages.chunking = chunking;
+    if (chunking == "tokens") job.passages.chunk_tokens = 5;
+    return job;
+  }
+  // The chunks of a document of title and text by themselves.
+  std::vector<ChunkVector> ChunksOf(const std::string& text, const ChunkOptions& chunks,
+                                    const std::vector<CodePointSpan>& spans = {},
+                                    const std::string& prompt = "") const {
+    PredictOptions options;
+    options.task = PredictTask::kFeatureExtraction;
+    options.long_text = LongText::kWhole;
+    options.chunks = chunks;
+    options.embedding = {Pooling::kMean, true};
+    options.embedding.prompt = prompt;
+    const Pipeline pipeline = Pipeline::Load(folder_ / "model", "", options);
+    const Outcome<ChunkQuery> query =
+        PrepareChunks(pipeline, text, options.embedding, pipeline.options().chunks, spans);
+    EXPECT_EQ(query.error, "");
+    return RunChunks(pipeline, {&query.value, 1}).front().value;
+  }
+  std::map<std::pair<int64_t, int32_t>, std::vector<float>> Rows() const {
+    const PassageIndex index(folder_ / "vectors");
+    std::map<std::pair<int64_t, int32_t>, std::vector<float>> rows;
+    for (int64_t row = 0; row < index.rows(); ++row) {
+      const float* vector = index.vectors() + row * index.stride();
+      rows[{index.passage(row).document, index.passage(row).start}] = {vector, vector + index.front().columns};
+    }
+    return rows;
+  }
+};
+
+TEST_F(WholeSearchTest, PassagesAreLateChunks) {
+  EXPECT_FALSE(Search(WholeJob("tokens")).results.empty());
+  const auto rows = Rows();
+  size_t count = 0;
+  for (int number = 0; number < 40; ++number) {
+    const Json line = ParseJson(Line(number), "test");
+    const std::string title = line["title"], text = line["text"];
+    if (title.empty() && text.empty()) continue;
+    const int32_t before = title.empty() ? 0 : static_cast<int32_t>(title.size()) + 1;
+    for (const ChunkVector& chunk : ChunksOf(title.empty() ? text : title + " " + text, {Chunking::kTokens, 5})) {
+      ++count;
+      const auto row = rows.find({number, std::max(0, chunk.place.first - before)});
+      ASSERT_NE(row, rows.end());
+      EXPECT_EQ(row->second, chunk.values);
+    }
+  }
+  EXPECT_EQ(rows.size(), count);
+}
+
+TEST_F(WholeSearchTest, SpansAreOfTheText) {
+  const std::string text = "the of and to in a is that it was for on are as with";
+  folder_.Write("corpus.jsonl",
+                Json{{"_id", "d"}, {"title", "it was"}, {"text", text}, {"spans", {{4, 14}, {20, 30}}}}.dump() + "\n");
+  const SearchAnswer answer = Search(WholeJob("spans"));
+  ASSERT_EQ(answer.results.size(), 2U);
+  for (const FoundPassage& found : answer.results)
+    EXPECT_EQ(found.text, text.substr(static_cast<size_t>(found.start), static_cast<size_t>(found.end - found.start)));
+  const auto rows = Rows();
+  for (const ChunkVector& chunk : ChunksOf(text, {Chunking::kSpans}, {{4, 14}, {20, 30}}, /*prompt=*/"it was "))
+    EXPECT_EQ(rows.at({0, chunk.place.first}), chunk.values);
+  const auto error = [&](const std::string& line) {
+    folder_.Write("corpus.jsonl", line + "\n");
+    SearchJob job = WholeJob("spans");
+    job.index = folder_ / "other";
+    return ErrorOf([&] { Search(job); });
+  };
+  EXPECT_THAT(error(R"({"_id": "d", "text": "it was"})"), EndsWith("corpus.jsonl:1: \"spans\" is missing"));
+  EXPECT_THAT(error(R"({"_id": "d", "text": "it was", "spans": [[0, 7]]})"),
+              EndsWith("corpus.jsonl:1: \"spans\"[0]: [0, 7] is not inside the text, of 6 code points"));
+}
+
+TEST_F(WholeSearchTest, AnIndexGrowsAndGoesOn) {
+  for (const char* chunking : {"tokens", "sentences"}) {
+    WriteCorpus(40);
+    Search(WholeJob(chunking));
+    const std::string whole = Index();
+    std::filesystem::remove(folder_ / "vectors");
+    WriteCorpus(25);
+    Search(WholeJob(chunking));
+    WriteCorpus(40);
+    Search(WholeJob(chunking));
+    EXPECT_EQ(Index(), whole) << chunking;
+    std::filesystem::remove(folder_ / "vectors");
+  }
+}
+
+TEST_F(WholeSearchTest, OptionsThatDoNotGoTogetherAreRefused) {
+  const auto error = [&](const auto& change) {
+    SearchJob job = WholeJob("tokens");
+    change(job.passages);
+    return ErrorOf([&] { Search(job); });
+  };
+  EXPECT_THAT(error([](PassageOptions& options) { options.chunking = "none"; }), HasSubstr("chunking: none reads"));
+  EXPECT_THAT(error([](PassageOptions& options) { options.pooling = "cls"; }), HasSubstr("pooling: a chunk's vector"));
+  EXPECT_THAT(error([](PassageOptions& options) { options.long_text = LongText::kCut; }),
+              HasSubstr("long_text: expected windows or whole"));
+  EXPECT_THAT(error([](PassageOptions& options) {
+                options.long_text = LongText::kWindows;
+                options.chunking = "sentences";
+              }),
+              HasSubstr("chunking: sentences needs long_text whole"));
 }
 
 // Against the figures of the ranking that a search over all passages gives, by the best of each document.

@@ -133,7 +133,7 @@ struct Gradients {
 };
 
 Gradients GradientsOf(Model& model, const PackedBatch& batch, const SimilarityLossOptions& options,
-                      const ModelPtr& teacher = nullptr) {
+                      const WantedVectors& teacher = {}) {
   ForwardOptions forward;
   forward.train = true;
   forward.step = 3;
@@ -194,7 +194,7 @@ TEST(SimilarityLoss, AnUpdateInPartsIsOneBatch) {
     options.chunk = 3;
     const Gradients whole = GradientsOf(*model, batch, options);
     const std::vector<PackedBatch> update{Part(batch, 0, 2), Part(batch, 2, 3), Part(batch, 3, 9)};
-    const TrainingLoss loss = SimilarityLoss(options, nullptr, /*whole_update=*/true);
+    const TrainingLoss loss = SimilarityLoss(options, {}, /*whole_update=*/true);
     const std::vector<TermItems> items = loss.items(*model, update);
     EXPECT_EQ(items, (std::vector<TermItems>{{2}, {1}, {6}}));
     for (const auto& [name, parameter] : model->NamedParameters()) parameter.mutable_grad().reset();
@@ -223,12 +223,18 @@ TEST(SimilarityLoss, AnUpdateInPartsIsOneBatch) {
 TEST(SimilarityLoss, ATeachersVectorsAreLearned) {
   const ModelPtr model = TinyEncoder(0, 7), teacher = TinyEncoder(0, 8);
   const PackedBatch batch = TinyGroups(4);
-  const SimilarityLossOptions options;
-  const Gradients gradients = GradientsOf(*model, batch, options, teacher);
-  const torch::Tensor own = VectorsOf(*model, batch, {}, options), wanted = VectorsOf(*teacher, batch, {}, options);
-  EXPECT_NEAR(gradients.loss, (own - wanted).square().mean().item<double>(), 1e-9);
-  for (const auto& [name, parameter] : teacher->NamedParameters()) EXPECT_FALSE(parameter.grad().defined()) << name;
-  EXPECT_NEAR(GradientsOf(*model, batch, options, CopyOf(*model)).loss, 0, 1e-12);
+  SimilarityLossOptions options;
+  const torch::Tensor own = VectorsOf(*model, batch, {}, options).detach(),
+                      wanted = VectorsOf(*teacher, batch, {}, options).detach();
+  const auto teach = [](const torch::Tensor& vectors) { return [vectors](const PackedBatch&) { return vectors; }; };
+  EXPECT_NEAR(GradientsOf(*model, batch, options, teach(wanted)).loss, (own - wanted).square().mean().item<double>(),
+              1e-9);
+  EXPECT_NEAR(GradientsOf(*model, batch, options, teach(own)).loss, 0, 1e-12);
+  options.unit_teacher = true;  // lengths do not count
+  const auto unit = [](const torch::Tensor& vectors) { return vectors / vectors.norm(2, 1, true); };
+  EXPECT_NEAR(GradientsOf(*model, batch, options, teach(unit(own))).loss, 0, 1e-12);
+  EXPECT_NEAR(GradientsOf(*model, batch, options, teach(unit(wanted))).loss,
+              (unit(own) - unit(wanted)).square().mean().item<double>(), 1e-9);
 }
 
 }  // namespace

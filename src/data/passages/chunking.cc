@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "data/json_rows.h"
 #include "text/code_points.h"
 #include "text/sentences.h"
 
@@ -50,13 +51,21 @@ void CheckSpans(std::string_view text, std::span<const CodePointSpan> spans) {
 std::vector<CodePointSpan> SpansOf(const Json& list, std::string_view place) {
   const auto is_place = [](const Json& value) { return value.is_number_integer() && value >= 0 && value <= INT32_MAX; };
   if (!list.is_array()) Fail("{}: expected a list of [start, end], got {}", place, ShownValue(list));
+  if (list.empty()) Fail("{}: expected one or more, got an empty list", place);
   std::vector<CodePointSpan> spans;
   for (const Json& span : list) {
-    if (!span.is_array() || span.size() != 2 || !is_place(span[0]) || !is_place(span[1]))
+    if (!span.is_array() || span.size() != 2)
       Fail("{}[{}]: expected [start, end], got {}", place, spans.size(), ShownValue(span));
+    for (const Json& end : span)
+      if (!is_place(end))
+        Fail("{}[{}]: expected whole numbers from 0 to {}, got {}", place, spans.size(), INT32_MAX, ShownValue(end));
     spans.emplace_back(span[0].get<int32_t>(), span[1].get<int32_t>());
   }
   return spans;
+}
+
+std::vector<CodePointSpan> ReadSpans(const Json& object, std::string_view where) {
+  return SpansOf(GetList(object, "spans", where), fmt::format("{}: \"spans\"", where));
 }
 
 size_t EndOfWords(const Encoding& tokens, size_t begin, size_t most, const Tokenizer& tokenizer) {

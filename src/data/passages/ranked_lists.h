@@ -22,6 +22,9 @@ struct RankedList {
 // number of labels than of passages, fewer than two passages, a label that is negative or not finite.
 std::vector<RankedList> ReadRankedLists(const std::string& path);
 
+// Whether the first row is one of JSON with these three members.
+bool HasRankedLists(const std::string& path);
+
 // A row is an example of a sequence a passage, the query before it (SequenceSet::AddChoices). Cut at max_seq_length,
 // the longer of the two first; *truncated counts cut passages.
 SequenceSet EncodeLists(const std::vector<RankedList>& lists, const Tokenizer& tokenizer, int max_seq_length,

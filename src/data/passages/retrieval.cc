@@ -35,10 +35,6 @@ Json ParseLineObject(const std::string& line, const std::string& where) {
   return object;
 }
 
-void RequireEnding(const char* option, const std::string& path, bool fits, const char* expected) {
-  if (!fits) FailOption(option, "{}: expected {}", Shown(path, 120), expected);
-}
-
 int Relevance(std::string_view text, const std::string& where) {
   const auto number = ParseNumber<int64_t>(text);
   if (!number) Fail("{}: score \"{}\": expected a whole number", where, Shown(text));
@@ -49,9 +45,8 @@ int Relevance(std::string_view text, const std::string& where) {
 
 }  // namespace
 
-CorpusReader::CorpusReader(const std::string& path) : path_(path), lines_(path) {
+CorpusReader::CorpusReader(const std::string& path, bool spans) : path_(path), spans_(spans), lines_(path) {
   if (IsJsonLines(path)) json_ = true;
-  RequireEnding("corpus", path, !IsTable(path), "JSON lines (.jsonl) or lines of text, not a table");
 }
 
 bool CorpusReader::Parse(const std::string& line, CorpusDocument& document) {
@@ -59,6 +54,7 @@ bool CorpusReader::Parse(const std::string& line, CorpusDocument& document) {
   document = CorpusDocument();
   document.line = lines_.line_number();
   if (!*json_) {
+    if (spans_) Fail("{}: a line of text has no \"spans\", which JSON lines have", where());
     if (!IsValidUtf8(line)) Fail("{}: expected UTF-8", where());
     document.id = std::to_string(document.line);
     document.text = line;
@@ -67,6 +63,7 @@ bool CorpusReader::Parse(const std::string& line, CorpusDocument& document) {
   const Json object = ParseLineObject(line, where());
   document.id = DocumentId(object, where());
   document.text = DocumentText(object, where());
+  if (spans_) document.spans = ReadSpans(object, where());
   if (HasValue(object, "title")) document.title = GetString(object, "title", where());
   return true;
 }
@@ -77,6 +74,8 @@ bool CorpusReader::NextLine(std::string& line) {
   if (lines_.line_number() == 1) StripByteOrderMark(line);
   if (json_ || IsBlank(line)) return true;
   json_ = line.starts_with('{') && Json::accept(line);
+  if (!*json_ && IsTable(path_))
+    FailOption("corpus", "{}: expected JSON lines or lines of text, not a table", Shown(path_, 120));
   return true;
 }
 
@@ -101,17 +100,25 @@ void DistinctIds::Add(const std::string& id, const std::string& where) {
   if (!ids_.insert(id).second) Fail("{}: id \"{}\" for the second time", where, Shown(id));
 }
 
+RetrievalQuery ParseQuery(const std::string& line, const std::string& where) {
+  const Json object = ParseLineObject(line, where);
+  const bool named = HasValue(object, kId) || HasValue(object, kOtherId);
+  RetrievalQuery query{named ? DocumentId(object, where) : "", DocumentText(object, where)};
+  if (IsBlank(query.text)) Fail("{}: \"text\" is empty", where);
+  return query;
+}
+
 std::vector<RetrievalQuery> ReadQueries(const std::string& path) {
-  RequireEnding("queries", path, IsJsonLines(path), "JSON lines (.jsonl)");
   std::vector<RetrievalQuery> queries;
   DistinctIds ids;
   LineReader lines(path);
   for (std::string line; lines.Next(line);) {
     if (lines.line_number() == 1) StripByteOrderMark(line);
     if (IsBlank(line)) continue;
-    const Json object = ParseLineObject(line, lines.where());
-    queries.push_back({DocumentId(object, lines.where()), DocumentText(object, lines.where())});
-    if (IsBlank(queries.back().text)) Fail("{}: \"text\" is empty", lines.where());
+    if (queries.empty() && !line.starts_with('{'))
+      FailOption("queries", "{}: expected lines of JSON, {{\"_id\": …, \"text\": …}}, got other text", lines.where());
+    queries.push_back(ParseQuery(line, lines.where()));
+    if (queries.back().id.empty()) Fail("{}: \"{}\" is missing", lines.where(), kId);
     ids.Add(queries.back().id, lines.where());
   }
   if (queries.empty()) Fail("{}: has no queries", Shown(path, 120));

@@ -6,7 +6,7 @@
 //                                                              query-id, iteration, corpus-id, score
 //
 // Ids are strings or whole numbers ("id" serves as "_id"). Blank lines are left out. A corpus may also be a text file:
-// a line a document, whose id is the number of the line.
+// a line a document, whose id is the number of the line. Lines of a corpus may have "spans" (data/passages/chunking.h).
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -16,6 +16,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "data/passages/chunking.h"
 #include "io/gzip.h"
 
 namespace lshformer {
@@ -23,6 +24,7 @@ namespace lshformer {
 struct CorpusDocument {
   int64_t line = 0;  // of the file, from 1
   std::string id, title, text;
+  std::vector<CodePointSpan> spans;  // of the text; read where they are asked for
   // What a model reads: title, a space, text; of a document without a title the text.
   std::string Whole() const { return title.empty() ? text : title + " " + text; }
 };
@@ -30,10 +32,10 @@ struct CorpusDocument {
 // Document after document in bounded memory.
 class CorpusReader {
  public:
-  // OptionError of "corpus" where the name is that of a table.
-  explicit CorpusReader(const std::string& path);
-  // False at the end. Error with path:line: JSON that is broken or cut, no id, no text, invalid UTF-8, a line of more
-  // than 64 MiB.
+  // spans: every document has some.
+  explicit CorpusReader(const std::string& path, bool spans = false);
+  // False at the end. OptionError of "corpus" for a table that is named as one. Error with path:line: JSON that is
+  // broken or cut, no id, no text, spans that are none, invalid UTF-8, a line of more than 64 MiB.
   bool Next(CorpusDocument& document);
   // The document of a line behind the last one that was read; those between are not looked at. Error where there is
   // none.
@@ -47,6 +49,7 @@ class CorpusReader {
   bool Parse(const std::string& line, CorpusDocument& document);
 
   std::string path_;
+  bool spans_;
   std::optional<bool> json_;  // whether lines are objects, once that is known
   LineReader lines_;
 };
@@ -64,7 +67,11 @@ class DistinctIds {
 struct RetrievalQuery {
   std::string id, text;
 };
-// Error with path:line: broken JSON, no id or text, an id for the second time; and where there are none.
+// A line {"_id", "text"}; id is "" where there is none. Error naming `where`: no object, no text, an empty one.
+RetrievalQuery ParseQuery(const std::string& line, const std::string& where);
+
+// OptionError of "queries" for what is no JSON lines by its first line, whatever it is called. Error with path:line:
+// broken JSON, no id or text, an id for the second time; and where there are none.
 std::vector<RetrievalQuery> ReadQueries(const std::string& path);
 
 inline constexpr int kLeastRelevance = -1, kMostRelevance = 1000;

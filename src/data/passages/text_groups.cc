@@ -172,6 +172,19 @@ void TextGroups::KeepFirst(int64_t count) {
 
 TextGroups ReadTextGroups(const std::string& path) { return GroupReader(path).Groups(); }
 
+bool HasPairColumns(const std::string& path) {
+  std::vector<std::string> columns;
+  if (IsJsonLines(path)) {
+    JsonRows rows(path, kJsonLineLimits);
+    if (Json object; rows.Next(object))
+      for (const auto& [key, value] : object.items()) columns.push_back(key);
+  } else {
+    Records(path).Next(columns);
+  }
+  const auto has = [&](const char* column) { return HasName(columns, column); };
+  return !has(kLabelColumn) && ((has(kFirst) && has(kSecond)) || (has(kAnchor) && has(kPositive)));
+}
+
 SequenceSet EncodeGroups(const TextGroups& groups, const Json& prompts, const Tokenizer& tokenizer, int max_seq_length,
                          int64_t* truncated) {
   std::vector<std::string> texts;

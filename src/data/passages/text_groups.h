@@ -38,6 +38,10 @@ struct TextGroups {
 // there are where none of the three kinds is there.
 TextGroups ReadTextGroups(const std::string& path);
 
+// Whether the first row (of a table its header) has pairs in these columns and no "label", which ReadTextTable's rows
+// have.
+bool HasPairColumns(const std::string& path);
+
 // Rows as examples of a sequence a text (SequenceSet::AddChoices), with the scores as values where all rows have one.
 // prompts: what stands before the texts of a column, an object. Cut at max_seq_length; *truncated counts cut texts.
 SequenceSet EncodeGroups(const TextGroups& groups, const Json& prompts, const Tokenizer& tokenizer, int max_seq_length,

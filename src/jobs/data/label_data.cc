@@ -182,8 +182,11 @@ void CheckLabelSource(const TrainOptions& options) {
        {std::pair("task_name", !options.task_name.empty()), {"do_regression", options.do_regression.has_value()}})
     if (given && (choices || embeddings || options.question_answering()))
       FailOption(name, "is for {} text-classification with classes or values", OptionName{"task"});
-  if (options.do_predict && embeddings)
+  if (options.do_predict && options.embeddings())
     FailOption("do_predict", "is not for {} sentence-similarity", OptionName{"task"});
+  if (options.do_predict && options.listwise())
+    FailOption("do_predict", "is not for {} listwise; predict with {} text-classification scores pairs of the model",
+               OptionName{"loss"}, OptionName{"task"});
   if (!options.data_dir.empty() && (embeddings || options.question_answering()))
     FailOption("data_dir", "is for {} text-classification and multiple-choice", OptionName{"task"});
   if (!options.data_dir.empty() && options.task_name.empty() && !choices)

@@ -30,7 +30,7 @@ struct Embedded {
   WeightedMean loss;
 };
 
-Embedded EmbedAll(Model& model, Model* teacher, const SequenceSet& set, const SimilarityLossOptions& loss,
+Embedded EmbedAll(Model& model, const WantedVectors& teacher, const SequenceSet& set, const SimilarityLossOptions& loss,
                   const EvaluateOptions& options) {
   const torch::NoGradGuard no_grad;
   Embedded embedded;
@@ -104,8 +104,8 @@ std::vector<std::string> GroupMetrics(const SequenceSet& set) {
   return {"eval_loss"};
 }
 
-Json EvaluateGroups(Model& model, Model* teacher, const SequenceSet& set, const SimilarityLossOptions& loss,
-                    const EvaluateOptions& options) {
+Json EvaluateGroups(Model& model, const WantedVectors& teacher, const SequenceSet& set,
+                    const SimilarityLossOptions& loss, const EvaluateOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   const Embedded embedded = EmbedAll(model, teacher, set, loss, options);
   Json metrics{{"eval_loss", embedded.loss.mean()}};

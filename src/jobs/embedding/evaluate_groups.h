@@ -7,10 +7,10 @@
 
 namespace lshformer {
 
-// The metrics of RunTrainEmbeddings for groups (data/passages/text_groups.h) as sequences. teacher: null, or what the
-// vectors are compared with. Error where a vector is not finite.
-Json EvaluateGroups(Model& model, Model* teacher, const SequenceSet& set, const SimilarityLossOptions& loss,
-                    const EvaluateOptions& options);
+// The metrics of RunTrainEmbeddings for groups (data/passages/text_groups.h) as sequences. teacher: empty, or what
+// the vectors are compared with. Error where a vector is not finite.
+Json EvaluateGroups(Model& model, const WantedVectors& teacher, const SequenceSet& set,
+                    const SimilarityLossOptions& loss, const EvaluateOptions& options);
 std::vector<std::string> GroupMetrics(const SequenceSet& set);  // their names, without sizes and times
 
 }  // namespace lshformer

@@ -45,7 +45,7 @@ const OptionTable<SimilarityOptions>& SimilarityTable() {
              "how states become a vector; default: what a Sentence-Transformers folder says, else mean")
            .OrNone(),
        Path("teacher_name_or_path", &S::teacher_name_or_path, "DIR",
-            "a model of the same vocabulary whose vectors are learned, in place of a loss")
+            "a model of any vocabulary whose vectors are learned, in place of a loss")
            .MeaninglessIf([](const S& options) {
              return options.loss.empty() ? "" : fmt::format("is instead of {}", OptionName{"loss"});
            })},

@@ -18,6 +18,7 @@
 #include "jobs/data/label_data.h"
 #include "jobs/embedding/evaluate_groups.h"
 #include "jobs/embedding/sentence_folder.h"
+#include "jobs/embedding/teacher.h"
 #include "jobs/search/passages.h"
 #include "nn/sentence/module_files.h"
 #include "nn/sentence/modules.h"
@@ -97,36 +98,29 @@ std::vector<std::string> ColumnsOf(const EmbeddingData& data) {
   return columns;
 }
 
-SequenceSet EncodeTold(const std::vector<const TextGroups*>& files, const Json& prompts, const Tokenizer& tokenizer,
-                       int limit) {
-  TextGroups all;
-  bool scored = true;
-  for (const TextGroups* file : files) {
-    all.rows.insert(all.rows.end(), file->rows.begin(), file->rows.end());
-    all.scores.insert(all.scores.end(), file->scores.begin(), file->scores.end());
-    scored &= !file->scores.empty();
+// The rows of all files; with scores where all have some.
+TextGroups Joined(std::vector<TextGroups> files) {
+  TextGroups all = std::move(files.front());
+  for (size_t i = 1; i < files.size(); ++i) {
+    if (all.scores.empty() || files[i].scores.empty())
+      all.scores.clear();
+    else
+      all.scores.insert(all.scores.end(), files[i].scores.begin(), files[i].scores.end());
+    std::move(files[i].rows.begin(), files[i].rows.end(), std::back_inserter(all.rows));
+    all.lines.insert(all.lines.end(), files[i].lines.begin(), files[i].lines.end());
   }
-  if (!scored) all.scores.clear();
+  return all;
+}
+
+SequenceSet EncodeTold(const TextGroups& groups, const Json& prompts, const Tokenizer& tokenizer, int limit) {
   int64_t truncated = 0;
-  SequenceSet set = EncodeGroups(all, prompts, tokenizer, limit, &truncated);
+  SequenceSet set = EncodeGroups(groups, prompts, tokenizer, limit, &truncated);
   if (truncated > 0)
     Warn("{} of {} texts were cut at {} {}", truncated, set.sequences(), OptionName{"max_seq_length"}, limit);
   return set;
 }
 
-ModelPtr LoadTeacher(const TrainOptions& options, const ModelConfig& student) {
-  const std::string& folder = options.similarity.teacher_name_or_path;
-  if (folder.empty()) return nullptr;
-  ModelPtr teacher =
-      LoadModel(folder, Task::kEncoder, /*seed=*/0, /*require_head=*/false, {}, WeightPlace::kMappedFile);
-  const ModelConfig& config = teacher->config();
-  if (config.vocab_size != student.vocab_size || config.hidden_size != student.hidden_size)
-    FailOption("teacher_name_or_path", "{} has {} tokens and vectors of {}, the model {} and {}", folder,
-               config.vocab_size, config.hidden_size, student.vocab_size, student.hidden_size);
-  return teacher;
-}
-
-// A Sentence-Transformers folder that is trained further, or taught by.
+// A Sentence-Transformers folder that is trained further.
 struct SentenceSource {
   std::shared_ptr<const SentenceModules> modules = nullptr;  // null: it is no such folder, and nothing else is set
   Json settings = Json::object();                            // config_sentence_transformers.json
@@ -160,15 +154,13 @@ Pooling PoolingOf(const SimilarityOptions& options, const std::string& folder, c
   return source.modes.front();
 }
 
-// Of a Sentence-Transformers folder its own; else the student's.
-std::optional<Pooling> PoolingOfTeacher(const std::string& folder) {
-  const SentenceSource source = ReadSource(folder);
-  if (source.modules == nullptr) return std::nullopt;
-  if (source.weights_behind)
-    FailOption("teacher_name_or_path", "{} has a module with weights behind its pooling; its vectors cannot be learned",
-               Shown(folder, 120));
-  if (source.modes.size() != 1) FailOption("teacher_name_or_path", "{} pools in several ways", Shown(folder, 120));
-  return source.modes.front();
+// By column, and by the names under which Sentence-Transformers and a search look for those of queries and documents.
+Json SavedPrompts(const Json& prompts, const std::vector<std::string>& columns) {
+  Json saved = prompts;
+  if (prompts.empty() || std::find(columns.begin(), columns.end(), "anchor") == columns.end()) return saved;
+  saved["query"] = prompts.value("anchor", "");
+  saved["document"] = prompts.value("positive", "");
+  return saved;
 }
 
 SimilarityLossOptions LossOptions(const SimilarityOptions& options, SimilarityLossType type, int64_t width,
@@ -190,37 +182,43 @@ JobResult RunTrainEmbeddings(const TrainOptions& options, TrainingJob& job) {
   const bool teaches = !similarity.teacher_name_or_path.empty();
   for (const TextGroups& groups : data.train) CheckRows(groups, type, teaches);
   if (job.do_eval) CheckRows(data.validation, type, teaches);
-  const Json prompts = ParsePrompts(similarity.prompts, ColumnsOf(data));
+  const std::vector<std::string> columns = ColumnsOf(data);
+  const Json prompts = ParsePrompts(similarity.prompts, columns);
   job.model = MakeModel(options.model, job.start.resume_from, Task::kEncoder, *job.tokenizer, options.training);
   const SentenceSource source = ReadSource(options.model.model_name_or_path);
   SimilarityLossOptions loss = LossOptions(similarity, type, job.model->config().hidden_size,
                                            PoolingOf(similarity, options.model.model_name_or_path, source));
-  const ModelPtr teacher = LoadTeacher(options, job.model->config());
-  if (teacher != nullptr) loss.teacher_pooling = PoolingOfTeacher(similarity.teacher_name_or_path);
+  std::optional<Teacher> teacher;
+  if (teaches) {
+    teacher.emplace(similarity.teacher_name_or_path, job.model->config().hidden_size, loss.pooling);
+    loss.unit_teacher = teacher->normalizes();
+  }
   if (source.modules != nullptr && !source.modules->includes_prompt() && !prompts.empty())
     FailOption("prompts", "the folder's pooling leaves prompts out, which training cannot");
   int limit = SequenceLimit(options.max_seq_length, job.model->config());
   if (source.modules != nullptr && options.max_seq_length == 0)
     limit = static_cast<int>(source.modules->LongestText(*job.tokenizer, limit));
-  std::vector<const TextGroups*> files;
-  for (const TextGroups& groups : data.train) files.push_back(&groups);
-  SequenceSet train = EncodeTold(files, prompts, *job.tokenizer, limit);
+  const TextGroups groups = Joined(std::move(data.train));
+  SequenceSet train = EncodeTold(groups, prompts, *job.tokenizer, limit);
   train.KeepFirst(options.max_train_samples);
   const SequenceSet validation =
-      job.do_eval ? EncodeTold({&data.validation}, prompts, *job.tokenizer, limit) : SequenceSet();
+      job.do_eval ? EncodeTold(data.validation, prompts, *job.tokenizer, limit) : SequenceSet();
   ThrowIfStopped("reading the training data");
   job.train_set = &train;
   job.validation_sets = {&validation};
   job.batch = [&](int64_t, std::span<const int64_t> examples) { return MakeBatch(train, examples); };
   const bool in_parts = job.training.gradient_shards > 1 || job.training.total_batch_size > 0;
-  job.loss = SimilarityLoss(loss, teacher, in_parts);
+  const auto wanted = [&](const TextGroups& texts) {
+    return teacher ? teacher->VectorsOf(texts.rows) : WantedVectors();
+  };
+  job.loss = SimilarityLoss(loss, wanted(groups), in_parts);
   job.metrics = GroupMetrics(validation);
-  job.evaluate = [&, evaluating = Evaluating(job)] {
-    return EvaluateGroups(*job.model, teacher.get(), validation, loss, evaluating);
+  job.evaluate = [&, evaluating = Evaluating(job), of_validation = wanted(data.validation)] {
+    return EvaluateGroups(*job.model, of_validation, validation, loss, evaluating);
   };
   job.save_extra = [&](const std::string& folder) {
-    WriteSentenceFolder(folder, {job.model->config().hidden_size, limit, loss.pooling, prompts, source.settings,
-                                 source.modules == nullptr || source.modules->includes_prompt()});
+    WriteSentenceFolder(folder, {job.model->config().hidden_size, limit, loss.pooling, SavedPrompts(prompts, columns),
+                                 source.settings, source.modules == nullptr || source.modules->includes_prompt()});
   };
   return RunTrainingJob(job);
 }

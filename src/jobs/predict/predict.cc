@@ -49,11 +49,24 @@ std::string Context(const PredictJob& job) {
 }
 
 bool IsMatrix(const PredictJob& job) { return IsMatrixName(job.output); }
+bool MakesChunks(const Pipeline& pipeline) { return pipeline.options().chunks.chunking != Chunking::kNone; }
+
+int64_t MatrixWidth(const Pipeline& pipeline) {
+  EmbedOptions embedding = pipeline.options().embedding;
+  if (MakesChunks(pipeline)) embedding.pooling = Pooling::kMean;
+  return pipeline.EmbeddingWidth(embedding);
+}
 
 void RequireVectors(const Pipeline& pipeline, const PredictJob& job) {
-  if (pipeline.IsPerToken(pipeline.options().embedding))
+  if (!MakesChunks(pipeline) && pipeline.IsPerToken(pipeline.options().embedding))
     FailOption("output", "{} holds one row a text, which {} none does not give: cls or mean", Shown(job.output, 120),
                OptionName{"pooling"});
+}
+
+void WriteChunks(std::span<const ChunkVector> chunks, int64_t line, MatrixFile& matrix) {
+  if (line > INT32_MAX) Fail("a matrix has places in at most {} lines", INT32_MAX);
+  for (const ChunkVector& chunk : chunks)
+    matrix.Write(chunk.values, {static_cast<int32_t>(line), chunk.place.first, chunk.place.second});
 }
 
 SingleAnswer AnswerInput(const Pipeline& pipeline, const PredictJob& job, const JsonSink& sink) {
@@ -69,7 +82,18 @@ void PredictInput(const Pipeline& pipeline, const PredictJob& job, UnfinishedOut
     const std::string file = option == "context_file" ? " " + InputName(*job.context_file) : "";
     Fail("{}{}: {}", OptionName{option}, file, answer.error);
   };
-  if (IsMatrix(job)) {
+  if (IsMatrix(job) && MakesChunks(pipeline)) {
+    const Outcome<ChunkQuery> query =
+        PrepareChunks(pipeline, *job.text, pipeline.options().embedding, pipeline.options().chunks, {});
+    answer.error = query.error;
+    done();
+    const Outcome<std::vector<ChunkVector>> outcome = RunChunks(pipeline, {&query.value, 1}).front();
+    answer.error = outcome.error;
+    done();
+    MatrixFile matrix(place->rows(), job.output, MatrixWidth(pipeline), /*places=*/true);
+    WriteChunks(outcome.value, /*line=*/1, matrix);
+    matrix.MoveTo(place->target());
+  } else if (IsMatrix(job)) {
     const TextInput input{*job.text, job.text_pair};
     const Outcome<Embedding> outcome = pipeline.Embed({&input, 1}).front();
     answer = {outcome.error, outcome.truncated};
@@ -117,13 +141,16 @@ void PredictDirectly(const Pipeline& pipeline, const PredictJob& job, Communicat
 void PredictMatrix(const Pipeline& pipeline, const PredictJob& job, const UnfinishedOutput& place,
                    Communicator* processes) {
   LineReader lines(LinesFile(job));
-  MatrixFile matrix(place.rows(), job.output, pipeline.EmbeddingWidth(pipeline.options().embedding));
+  MatrixFile matrix(place.rows(), job.output, MatrixWidth(pipeline), MakesChunks(pipeline));
   Progress progress("predict", 0, "lines");
-  const RowSink sink = [&](std::span<const float> row) { matrix.Write(row); };
+  const auto advance = [&](int64_t done) { progress.Update(done); };
+  const RowSink row_sink = [&](std::span<const float> row) { matrix.Write(row); };
+  int64_t line = 0;
+  const ChunkSink chunk_sink = [&](std::span<const ChunkVector> chunks) { WriteChunks(chunks, ++line, matrix); };
   StreamStatistics statistics;
   try {
-    statistics = EmbedLines(
-        pipeline, lines, sink, [&](int64_t done) { progress.Update(done); }, FormatOf(job), processes);
+    statistics = MakesChunks(pipeline) ? ChunkLines(pipeline, lines, chunk_sink, advance, FormatOf(job), processes)
+                                       : EmbedLines(pipeline, lines, row_sink, advance, FormatOf(job), processes);
   } catch (const Interrupted& stop) {
     throw Interrupted(stop.signal(), fmt::format("{}; {} is not written", stop.what(), OutputName(job.output)));
   }
@@ -405,7 +432,10 @@ void PredictShare(const PredictJob& job, Communicator& processes) {
   kept.lines = std::stoll(processes.Broadcast("", 0));
   LineReader lines(LinesFile(job));
   SkipAnswered(lines, kept, job);
-  if (IsMatrix(job)) {
+  if (IsMatrix(job) && MakesChunks(pipeline)) {
+    ChunkLines(
+        pipeline, lines, [](std::span<const ChunkVector>) {}, {}, FormatOf(job), &processes);
+  } else if (IsMatrix(job)) {
     EmbedLines(
         pipeline, lines, [](std::span<const float>) {}, {}, FormatOf(job), &processes);
   } else {

@@ -8,7 +8,7 @@ namespace lshformer {
 
 Json PredictRecord(const PredictJob& job) {
   const PredictOptions& options = job.options;
-  const auto& [pooling, normalize, prompt_name] = options.embedding;
+  const EmbedOptions& embedding = options.embedding;
   Json record{{"task", Name(options.task)},
               {"max_seq_length", options.max_seq_length},
               {"long_text", kLongTextNames[static_cast<size_t>(options.long_text)]},
@@ -16,9 +16,9 @@ Json PredictRecord(const PredictJob& job) {
               {"chunk_tokens", options.chunks.chunk_tokens},
               {"window_pooling", kWindowPoolingNames[static_cast<size_t>(options.window_pooling)]},
               {"top_k", options.top_k},
-              {"pooling", pooling ? Json(Name(*pooling)) : Json()},
-              {"normalize", normalize ? Json(*normalize) : Json()},
-              {"prompt_name", prompt_name ? Json(*prompt_name) : Json()},
+              {"pooling", embedding.pooling ? Json(Name(*embedding.pooling)) : Json()},
+              {"normalize", embedding.normalize ? Json(*embedding.normalize) : Json()},
+              {"prompt_name", embedding.prompt_name ? Json(*embedding.prompt_name) : Json()},
               {"bf16", options.precision == Precision::kBFloat16},
               {"int8", options.precision == Precision::kInt8},
               {"float32_matmul_precision", Name(ActiveMatmulPrecision())},

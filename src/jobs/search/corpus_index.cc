@@ -19,10 +19,12 @@
 namespace lshformer {
 namespace {
 
-constexpr size_t kPassagesAtOnce = 1024, kBytesAtOnce = size_t{2} << 20;
+constexpr size_t kDocumentsAtOnce = 1024;
 
 uint64_t DigestOf(const CorpusDocument& document) {
-  const std::string hex = DigestOfText(Json{document.id, document.title, document.text}.dump());
+  Json parts{document.id, document.title, document.text};
+  if (!document.spans.empty()) parts.push_back(document.spans);
+  const std::string hex = DigestOfText(parts.dump());
   uint64_t digest = 0;
   std::from_chars(hex.data(), hex.data() + 16, digest, 16);
   return digest;
@@ -31,7 +33,10 @@ uint64_t DigestOf(const CorpusDocument& document) {
 void RequireSettings(const IndexFront& front, const Json& settings, const std::string& index) {
   Json all = settings;
   all.update(front.settings);
-  for (const auto& [name, ignored] : all.items()) {
+  // What others follow from comes first: a model, and a prompt, which leaves less room for a passage.
+  std::vector<std::string> names{"model digest", "tokenizer digest", "prompts", "long_text", "max_seq_length"};
+  for (const auto& [name, ignored] : all.items()) names.push_back(name);
+  for (const std::string& name : names) {
     const Json made = front.settings.value(name, Json()), now = settings.value(name, Json());
     if (made == now) continue;
     if (name.ends_with("digest"))
@@ -90,27 +95,26 @@ class Appender {
   int64_t rows() const { return rows_; }
 
   void Add(int64_t number, const CorpusDocument& document) {
-    const uint64_t digest = DigestOf(document);
-    for (PassageEncoder::Part& part : encoder_.Split(document)) {
-      bytes_ += part.text.size();
-      passages_.push_back({number, document.line, part.start, part.end, digest});
-      parts_.push_back(std::move(part));
-    }
-    if (parts_.size() >= kPassagesAtOnce || bytes_ >= kBytesAtOnce) Write();
+    bytes_ += document.title.size() + document.text.size();
+    numbers_.push_back(number);
+    documents_.push_back(document);
+    if (documents_.size() >= kDocumentsAtOnce || bytes_ >= encoder_.bytes_at_once()) Write();
   }
 
   void Write() {
-    const auto where = [&](size_t i) { return fmt::format("{}:{}", Shown(place_.corpus, 120), passages_[i].line); };
-    encoder_.Embed(parts_, where, [&](size_t i, std::span<const float> vector) {
+    const auto where = [&](size_t i) { return fmt::format("{}:{}", Shown(place_.corpus, 120), documents_[i].line); };
+    std::vector<uint64_t> digests;
+    for (const CorpusDocument& document : documents_) digests.push_back(DigestOf(document));
+    encoder_.Embed(documents_, where, [&](size_t i, CodePointSpan place, std::span<const float> vector) {
       if (!writer_) {
         front_.columns = std::ssize(vector);
         writer_.emplace(place_.index, front_, rows_);
       }
-      writer_->Write(passages_[i], vector);
+      writer_->Write({numbers_[i], documents_[i].line, place.first, place.second, digests[i]}, vector);
       ++rows_;
     });
     if (writer_) writer_->Flush();
-    parts_.clear(), passages_.clear();
+    documents_.clear(), numbers_.clear();
     bytes_ = 0;
   }
 
@@ -129,8 +133,8 @@ class Appender {
   IndexFront front_;
   int64_t rows_;
   size_t bytes_ = 0;
-  std::vector<PassageEncoder::Part> parts_;
-  std::vector<Passage> passages_;
+  std::vector<CorpusDocument> documents_;
+  std::vector<int64_t> numbers_;  // of them in the corpus
   std::optional<PassageWriter> writer_;
 };
 
@@ -150,7 +154,7 @@ std::string LockFolder(const std::string& index) {
 
 std::unique_ptr<PassageIndex> UpToDateIndex(const PassageEncoder& encoder, const CorpusIndexPlace& place) {
   if (!CanBeReadAgain(place.corpus)) FailOption("corpus", "expected a file that can be read again");
-  RefuseInputAsOutput("corpus", place.corpus, place.index);
+  RefuseInputAsOutput("corpus", place.corpus, place.index, "index");
   const FolderLock lock(LockFolder(place.index), Marked("index"));
   const std::string digest = DigestOfFiles({place.corpus});
   Json settings = encoder.settings();
@@ -158,12 +162,13 @@ std::unique_ptr<PassageIndex> UpToDateIndex(const PassageEncoder& encoder, const
   if (std::filesystem::exists(place.index)) {
     index = std::make_unique<PassageIndex>(place.index);
     RequireSettings(index->front(), settings, place.index);
+    index->Check();
     const Json& complete = index->front().complete;
     if (!complete.is_null() && complete["rows"] == index->rows() && complete["corpus"] == digest) return index;
   }
   KeptRows kept(index.get(), place);
   Appender appender(encoder, place, std::move(settings), kept.rows());
-  CorpusReader corpus(place.corpus);
+  CorpusReader corpus(place.corpus, encoder.reads_spans());
   DistinctIds ids;
   std::optional<Progress> progress;
   if (place.progress) progress.emplace("embedding", corpus.bytes_total(), "");

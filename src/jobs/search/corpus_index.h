@@ -22,7 +22,8 @@ struct CorpusIndexPlace {
 // OptionError of "index" where it was made by another model or with other settings, and where a document in it is
 // another one in the corpus, or gone; nothing is changed then. Error naming the line of a document that is broken, or
 // has the id of another. Interrupted after a signal, with what is done in the file. Documents without text have no
-// passage, which one warning tells. Work memory: a thousand passages and one forward call.
+// passage, which one warning tells. Work memory: documents of some
+// MB, or one, with their vectors, and one forward call.
 std::unique_ptr<PassageIndex> UpToDateIndex(const PassageEncoder& encoder, const CorpusIndexPlace& place);
 
 }  // namespace lshformer

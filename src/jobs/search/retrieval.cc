@@ -110,13 +110,16 @@ class RankingJudge {
     file_->Write("query-id\tcorpus-id\tscore\n");
   }
 
-  void Rank(const PassageEncoder& encoder, size_t begin, size_t end) {
+  // How many of the queries were cut.
+  int64_t Rank(const PassageEncoder& encoder, size_t begin, size_t end) {
     std::vector<std::string> texts;
     for (size_t query = begin; query < end; ++query) texts.push_back(judged_.queries[query].text);
-    const std::vector<float> vectors = encoder.EmbedQueries(texts);
+    int64_t cut = 0;
+    const std::vector<float> vectors = encoder.EmbedQueries(texts, &cut);
     const VectorRows rows{index_.vectors(), index_.rows(), index_.front().columns, index_.stride()};
     const auto found = NearestGroups(rows, begins_, vectors, kRanked + 1);
     for (size_t query = begin; query < end; ++query) Score(query, found[query - begin]);
+    return cut;
   }
 
   Json Figures() && {
@@ -152,7 +155,7 @@ class RankingJudge {
 }  // namespace
 
 void CheckRetrievalJob(const RetrievalJob& job) {
-  ValidateOptions(PassageTable(), job.passages);
+  CheckPassageOptions(job.passages);
   if (job.model.model_name_or_path.empty()) FailOption("model_name_or_path", "required");
   for (const auto& [name, path] : {std::pair("corpus", &job.corpus), {"queries", &job.queries}, {"qrels", &job.qrels}})
     if (path->empty()) FailOption(name, "required for {} retrieval", OptionName{"task"});
@@ -172,10 +175,12 @@ Figures RunRetrieval(const RetrievalJob& job) {
   RankingJudge judge(job, judged, documents, *index);
   std::optional<Progress> progress;
   if (job.progress) progress.emplace("searching", std::ssize(judged.queries), "queries");
+  int64_t cut = 0;
   for (size_t query = 0; query < judged.queries.size(); query += kQueriesAtOnce) {
-    judge.Rank(encoder, query, std::min(query + kQueriesAtOnce, judged.queries.size()));
+    cut += judge.Rank(encoder, query, std::min(query + kQueriesAtOnce, judged.queries.size()));
     if (progress) progress->Update(static_cast<int64_t>(query));
   }
+  encoder.WarnOfCut(cut, std::ssize(judged.queries));
   Json figures = std::move(judge).Figures();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   figures.update({{"eval_samples", judged.queries.size()},

@@ -11,10 +11,12 @@ namespace lshformer {
 struct SearchJob {
   ModelSource model;
   PassageOptions passages;
-  std::string corpus;      // data/passages/retrieval.h
-  std::string index;       // its vectors (jobs/search/corpus_index.h); "": the corpus's name and ".index"
-  std::string query;       // or
-  std::string query_file;  // lines, a query each, plain or gzip; - is stdin: answered as they come
+  std::string corpus;  // data/passages/retrieval.h
+  std::string index;   // its vectors (jobs/search/corpus_index.h); "": the corpus's name and ".index"
+  std::string query;   // or
+  // Lines, a query each, or JSON lines with "text" and maybe an id: the first one tells. Plain or gzip; - is stdin.
+  // Answered as they come, those that are there together.
+  std::string query_file;
   int top_k = 5;
   bool progress = false;
 };
@@ -27,12 +29,14 @@ struct FoundPassage {
   int32_t start = 0, end = 0;   // code points of the document's text
 };
 struct SearchAnswer {
+  Json id;  // of the query; null: it has none
   std::string query;
   std::vector<FoundPassage> results;  // best first
 };
 
 // OptionError where not exactly one of query and query_file is given. Errors of the index as UpToDateIndex has them.
-// `take` is called for each query in order.
+// `take` is called for each query in order. Error naming the line of a query that is no UTF-8 or has no text; a blank
+// line is none.
 void RunSearch(const SearchJob& job, const std::function<void(const SearchAnswer&)>& take);
 
 Json ToJson(const SearchAnswer& answer);

@@ -10,12 +10,14 @@ namespace lshformer {
 const OptionTable<PassageOptions>& PassageTable() {
   using P = PassageOptions;
   static const OptionTable<P> table{
-      {Names("chunking", &P::chunking, {"none", "tokens"},
-             "passages: tokens cuts a document into those that the model reads one by one; none: its beginning alone"),
+      {Names(
+           "chunking", &P::chunking, kChunkingNames,
+           "passages: so many tokens; of whole documents also sentences, or the \"spans\" of a document's line; none: "
+           "a document's beginning alone"),
        Integer("chunk_tokens", &P::chunk_tokens, 0, INT32_MAX,
-               "tokens a passage without special ones; 0: as many as the model reads")
+               "tokens a passage without special ones; 0: as many as the model reads, of whole documents 256")
            .MeaninglessIf([](const P& options) {
-             return options.chunking == "none" ? fmt::format("is for {} tokens", OptionName{"chunking"}) : "";
+             return options.chunking == "tokens" ? "" : fmt::format("is for {} tokens", OptionName{"chunking"});
            }),
        Names("pooling", &P::pooling, {"cls", "mean", "max", "mean_sqrt_len", "weightedmean", "lasttoken"},
              "how states become a vector; default: what a Sentence-Transformers folder says, else mean")
@@ -30,6 +32,20 @@ const OptionTable<PassageOptions>& PassageTable() {
   return table;
 }
 
+void CheckPassageOptions(const PassageOptions& options) {
+  ValidateOptions(PassageTable(), options);
+  const bool whole = options.long_text == LongText::kWhole;
+  if (options.long_text == LongText::kCut)
+    FailOption("long_text", "expected windows or whole; {} none reads the beginning of documents alone",
+               OptionName{"chunking"});
+  if (whole && options.chunking == "none")
+    FailOption("chunking", "none reads the beginning of documents alone, {} whole all of them",
+               OptionName{"long_text"});
+  if (!whole && options.chunking != "tokens" && options.chunking != "none")
+    FailOption("chunking", "{} needs {} whole: chunks are made of the whole text", options.chunking,
+               OptionName{"long_text"});
+}
+
 const OptionTable<SearchJob>& SearchTable() {
   using S = SearchJob;
   static const OptionTable<S> table{
@@ -37,7 +53,8 @@ const OptionTable<SearchJob>& SearchTable() {
            .Required(),
        Path("index", &S::index, "FILE", "its vectors: made once, then used and extended; default: CORPUS.index"),
        Text("query", &S::query, "what to look for").Syntax("TEXT"),
-       Path("query_file", &S::query_file, "FILE", "or lines, a query each, plain or .gz; - is stdin"),
+       Path("query_file", &S::query_file, "FILE",
+            "or lines, a query each, or JSON lines {\"_id\", \"text\"}; plain or .gz; - is stdin"),
        Integer("top_k", &S::top_k, 1, 100000, "passages a query")},
       nullptr,
       {},
@@ -53,7 +70,10 @@ Json ToJson(const SearchAnswer& answer) {
     result.update({{"start", found.start}, {"end", found.end}, {"text", found.text}});
     results.push_back(std::move(result));
   }
-  return {{"query", answer.query}, {"results", std::move(results)}};
+  Json object = Json::object();
+  if (!answer.id.is_null()) object["id"] = answer.id;
+  object.update({{"query", answer.query}, {"results", std::move(results)}});
+  return object;
 }
 
 std::string ToText(const SearchAnswer& answer) {

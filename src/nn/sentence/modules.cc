@@ -271,7 +271,13 @@ int64_t SentenceModules::PromptTokens(const Tokenizer& tokenizer, const std::str
 
 int64_t SentenceModules::LongestText(const Tokenizer& tokenizer, int64_t positions) const {
   const int64_t own = max_seq_length_ > 0 ? max_seq_length_ : tokenizer.model_max_length();
-  return own > 0 ? std::min(own, positions) : positions;
+  if (own <= 0) return positions;
+  try {
+    CheckMaxSeqLength(std::min(own, positions), /*texts=*/2, &tokenizer);
+  } catch (const OptionError& error) {
+    Fail("{}: {}", Shown(encoder_folder_, 160), error.what());  // it is the folder's, no option's
+  }
+  return std::min(own, positions);
 }
 
 std::vector<Pooling> SentenceModules::Modes(const VectorChanges& changes) const {
