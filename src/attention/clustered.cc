@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <optional>
 
 #include "attention/spec_options.h"
+#include "base/number.h"
 
 namespace lshformer {
 namespace {
@@ -83,7 +85,10 @@ AttentionOption ThresholdOption() {
       },
       [](const ClusteredAttention& from) { return from.threshold ? Json(*from.threshold) : Json("none"); },
       "least share and spread of the clusters that are opened, at most 4 · open; none: as many as open says");
-  option.from_text = NumberOrText;
+  option.from_text = [](const std::string& text) {
+    const std::optional<double> number = ParseNumber<double>(text);
+    return number ? Json(*number) : Json(text);
+  };
   return Own(std::move(option));
 }
 

@@ -108,8 +108,9 @@ class SequenceMaker {
 }  // namespace
 
 RowReader::RowReader(const std::string& path, bool line_by_line) : path_(path), line_by_line_(line_by_line) {
-  RefuseTable(path);
-  if (IsJsonLines(path))
+  const bool json = HoldsJson(path);
+  if (!json) RefuseTable(path);
+  if (json)
     rows_.emplace(path, kJsonLineLimits);
   else
     lines_.emplace(path);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/lower_case.h"
+#include "io/gzip.h"
 
 namespace lshformer {
 
@@ -22,6 +23,27 @@ std::string DataExtension(std::string_view path) {
 bool IsJsonLines(std::string_view path) {
   const std::string extension = DataExtension(path);
   return extension == "jsonl" || extension == "json" || extension == "ndjson";
+}
+
+bool HoldsJson(const std::string& path) {
+  if (IsJsonLines(path)) return true;
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;
+  std::string begin;  // without white space
+  try {
+    LineReader lines(path);
+    for (std::string line; begin.size() < 2 && lines.Next(line);) {
+      if (begin.empty()) StripByteOrderMark(line);
+      // Prose may begin with a brace; a line that is a whole object does not.
+      if (begin.empty() && line.find_first_not_of(" \t\r") < line.size() && line[line.find_first_not_of(" \t\r")] == '{')
+        return Json::accept(line);
+      for (const char sign : line)
+        if (!IsBlank({&sign, 1}) && begin.size() < 2) begin += sign;
+    }
+  } catch (const Error&) {
+    return false;  // whoever reads the file says what is wrong with it
+  }
+  return begin == "[{" || begin == "[[";
 }
 
 bool IsTable(std::string_view path) {

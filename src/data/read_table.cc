@@ -355,7 +355,7 @@ TextTable ReadTextTable(const std::string& path, bool need_label, const TableCol
 
 TextTable ReadTextTable(const std::string& path, bool need_label, const TableLayout& layout,
                         const TableColumns& otherwise) {
-  if (IsJsonLines(path)) return JsonTable(path, need_label, layout, otherwise).Read();
+  if (HoldsJson(path)) return JsonTable(path, need_label, layout, otherwise).Read();
   return RecordTable(path, need_label, layout, otherwise).Read();
 }
 

@@ -168,7 +168,7 @@ SentenceCorpus ReadSentences(const std::vector<std::string>& paths, const Tokeni
   Progress progress("reading text", 0, "rows");
   int64_t rows = 0;
   for (const std::string& path : paths) {
-    const bool row_is_document = paths.size() == 1 || IsJsonLines(path);
+    const bool row_is_document = paths.size() == 1 || HoldsJson(path);
     RowReader lines(path, /*line_by_line=*/false);
     const int64_t before = rows;
     for (std::string row; lines.Next(row);) {

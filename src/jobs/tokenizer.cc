@@ -42,7 +42,7 @@ bool HoldsQuestions(const std::string& path) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) return DataExtension(path) == "json";
   Json row;
-  if (!IsJsonLines(path) || !JsonRows(path, {}).Next(row)) return false;
+  if (!HoldsJson(path) || !JsonRows(path, {}).Next(row)) return false;
   return row.contains("paragraphs") || row.contains("data") ||
          (row.contains("question") && row.contains("context") && !row.contains("text"));
 }
@@ -51,7 +51,7 @@ void ReadTexts(const std::string& path, const AddTexts& add);
 
 // Hands the lines of a file, or the texts of its rows of JSON, to `add` in blocks of bounded size.
 void ReadBlocks(const std::string& path, const char* what, const AddTexts& add) {
-  if (IsJsonLines(path)) return ReadTexts(path, add);
+  if (HoldsJson(path)) return ReadTexts(path, add);
   LineReader lines(path);
   Progress progress(what + InputName(path), lines.bytes_total(), "bytes");
   std::vector<std::string> block;
