@@ -74,11 +74,10 @@ class Chooser {
       double least = std::numeric_limits<double>::infinity();
       for (const Candidate& candidate : all_)
         if (!candidate.other_kind) least = std::min(least, CostOf(candidate, budget.of));
-      FailOption(
-          OptionOf(budget.of),
-          "nothing that was measured keeps to {:.4g}: what heads cost together is more than the sum of each; the "
+      Fail(  // of these texts and this machine, not of how the command is used
+          "{}: nothing that was measured keeps to {:.4g}: what heads cost together is more than the sum of each; the "
           "least is {:.4g}",
-          budget.share, least);
+          OptionName{OptionOf(budget.of)}, budget.share, least);
     }
     Candidate chosen = all_[*best];
     const bool by_policy = has_policy_ && *best == 0;

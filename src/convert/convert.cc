@@ -354,7 +354,10 @@ void Extend(Work& work, std::optional<StagedFolder>& extended) {
   const int64_t own = ReadModelConfig(work.source + "/config.json").max_position_embeddings;
   if (positions <= own) FailOption("extend_positions", "the model has {} positions already, got {}", own, positions);
   extended.emplace(StagedFolder::Temporary());
-  WriteChangedModel(work.folder, {.attention = nullptr, .tensors = {}, .positions = positions}, extended->path());
+  WriteChangedModel(
+      work.folder,
+      {.attention = nullptr, .tensors = {}, .positions = positions, .extension = work.options.position_extension},
+      extended->path());
   work.folder = work.source = extended->path();
   work.report["extended_from"] = own;
 }
@@ -423,6 +426,8 @@ bool MeasuresQuestions(const ConvertOptions& options) {
 void CheckConvert(const ConvertOptions& options) {
   ValidateOptions(ConvertTable(), options);
   ValidateOptions(AnswerTable(), options.answers);
+  if (options.position_extension != PositionExtension::kTile && options.extend_positions == 0)
+    FailOption("position_extension", "says how {} is done, got it alone", OptionName{"extend_positions"});
   if (options.output_dir.empty() && !options.dry_run)
     FailOption("output_dir", "required, but with {}", OptionName{"dry_run"});
   if (options.budget_pairs > 0 && options.budget_time > 0)

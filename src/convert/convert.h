@@ -13,6 +13,11 @@
 
 namespace lshformer {
 
+// A position table of P rows for N > P positions: row i mod P as it is, or what lies at i · (P − 1) / (N − 1) on the
+// lines between neighbouring rows, in float32.
+enum class PositionExtension { kTile, kInterpolate };
+inline const std::vector<std::string> kPositionExtensionNames{"tile", "interpolate"};  // in order of the values
+
 struct ConvertOptions {
   std::string model_name_or_path, output_dir;  // output_dir: new, or empty
   AttentionChanges attention;                  // of the result; "": clustered, along stored directions
@@ -25,9 +30,10 @@ struct ConvertOptions {
   std::string train_file;              // these texts,
   double learning_rate = 5e-5;         // at most at this rate,
   bool bf16 = false;                   // linear layers and attention in bfloat16
-  int64_t extend_positions = 0;        // rows of the position table, repeated; 0: as it is
-  int max_seq_length = 0;              // of texts; 0: the position table
-  bool dry_run = false;                // write nothing
+  int64_t extend_positions = 0;        // rows of the position table; 0: as it is
+  PositionExtension position_extension = PositionExtension::kTile;  // where they come from
+  int max_seq_length = 0;                                           // of texts; 0: the position table
+  bool dry_run = false;                                             // write nothing
   // A task to measure on: its data and metric, as evaluate has them. Without data there is none.
   std::string task, task_name, data_dir, validation_file;
   int64_t max_eval_samples = 0;

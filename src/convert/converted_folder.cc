@@ -81,6 +81,27 @@ std::vector<std::byte> Repeated(const TensorView& view, int64_t kept, int64_t ro
   return bytes;
 }
 
+// The first `kept` rows, which are no positions, and the others drawn out over those behind them.
+std::vector<std::byte> Interpolated(const TensorView& view, int64_t kept, int64_t rows) {
+  const auto width = static_cast<size_t>(view.shape[1]);
+  std::vector<float> from(static_cast<size_t>(view.shape[0]) * width), to(static_cast<size_t>(rows) * width);
+  ConvertTo(view, std::span<float>(from), kPositionTable);
+  std::copy_n(from.begin(), static_cast<size_t>(kept) * width, to.begin());
+  const int64_t old_last = view.shape[0] - kept - 1, new_last = rows - kept - 1;
+  for (int64_t i = 0; i <= new_last; ++i) {
+    const double place = static_cast<double>(i * old_last) / static_cast<double>(new_last);
+    const auto low = static_cast<int64_t>(place), high = std::min(low + 1, old_last);
+    const double share = place - static_cast<double>(low);
+    for (size_t k = 0; k < width; ++k) {
+      const double before = from[static_cast<size_t>(kept + low) * width + k],
+                   behind = from[static_cast<size_t>(kept + high) * width + k];
+      to[static_cast<size_t>(kept + i) * width + k] = static_cast<float>(before + share * (behind - before));
+    }
+  }
+  const auto bytes = std::as_bytes(std::span(to));
+  return {bytes.begin(), bytes.end()};
+}
+
 void WriteWeights(const std::string& source, const FolderChanges& changes, const std::string& path) {
   const WeightFiles files(source);
   std::map<std::string, torch::Tensor> replaced(changes.tensors.begin(), changes.tensors.end());
@@ -92,6 +113,8 @@ void WriteWeights(const std::string& source, const FolderChanges& changes, const
   const ModelConfig config = ReadModelConfig(source + "/config.json");
   std::vector<std::byte> table;
   bool extended = FamilyOf(config).extend_rotary != nullptr;
+  if (extended && changes.positions > 0 && changes.extension == PositionExtension::kInterpolate)
+    FailOption("position_extension", "is for tables of positions; those of a {} are rotary", config.model_type);
   for (const std::string& name : files.NamesInOrder()) {
     TensorView view = *files.Find(name);
     if (changes.positions > 0 && name.ends_with("position_ids")) continue;              // a buffer of old files
@@ -101,8 +124,9 @@ void WriteWeights(const std::string& source, const FolderChanges& changes, const
     } else if (changes.positions > 0 && name.ends_with(kPositionTable)) {
       const int64_t kept = view.shape[0] - config.max_position_embeddings;
       if (kept < 0) Fail("{}: tensor \"{}\" has {} rows", Shown(source, 120), name, view.shape[0]);
-      table = Repeated(view, kept, kept + changes.positions);
-      view = {view.dtype, {kept + changes.positions, view.shape[1]}, table};
+      const bool tile = changes.extension == PositionExtension::kTile;
+      table = (tile ? Repeated : Interpolated)(view, kept, kept + changes.positions);
+      view = {tile ? view.dtype : DType::kF32, {kept + changes.positions, view.shape[1]}, table};
       extended = true;
     }
     tensors.push_back({name, view});

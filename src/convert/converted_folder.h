@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "convert/convert.h"
 #include "ops/torch.h"
 
 namespace lshformer {
@@ -47,7 +48,8 @@ struct FolderChanges {
   Json attention;  // of config.json; null: as it is
   std::vector<std::pair<std::string, torch::Tensor>> tensors =
       {};                 // more, or in place of those of these names in files
-  int64_t positions = 0;  // > 0: room for so many tokens, by WithPositions (models/family.h) and a table repeated
+  int64_t positions = 0;  // > 0: room for so many tokens, by WithPositions (models/family.h) and a longer table
+  PositionExtension extension = PositionExtension::kTile;
 };
 
 // Copies the model of `source`: its tokenizer, its other settings and its tensors bit for bit and in their order, but

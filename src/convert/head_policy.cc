@@ -332,8 +332,8 @@ HeadChoice ChooseSettings(const HeadTable& table, const torch::Tensor& cost, dou
   constexpr double kLeast = 1e-15, kMost = 1e15;
   const auto [choice, least] = Cheapest(table, cost, kMost);
   if (least > budget)
-    FailOption(budget_option, "no setting of the heads comes down to {:.4g} on these texts; the least is {:.4g}",
-               budget, least);
+    Fail("{}: no setting of the heads comes down to {:.4g} on these texts; the least is {:.4g}",
+         OptionName{budget_option}, budget, least);
   double low = std::log(kLeast), high = std::log(kMost);
   HeadChoice within = choice;
   for (int step = 0; step < 100; ++step) {

@@ -25,8 +25,10 @@ const OptionTable<ConvertOptions>& ConvertTable() {
            .Group(kBudget),
        Number("budget_time", &C::budget_time, kShare, "likewise, of exact attention's time on this machine; 0: none")
            .Group(kBudget),
-       Integer("extend_positions", &C::extend_positions, 0, int64_t{1} << 24,
-               "rows of the position table, which is repeated; 0: as it is")
+       Integer("extend_positions", &C::extend_positions, 0, int64_t{1} << 24, "rows of the position table; 0: as it is")
+           .Group(kModelOptions),
+       Names("position_extension", &C::position_extension, kPositionExtensionNames,
+             "extend_positions: repeat the table, or draw it out")
            .Group(kModelOptions),
        Paths("calibrate", &C::calibrate,
              "texts of the kind the model is for, lines or JSONL with \"text\" (and \"text_pair\") or \"question\" and "

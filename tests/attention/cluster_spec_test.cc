@@ -4,8 +4,9 @@
 
 #include <string>
 
-#include "attention/spec.h"
+#include "attention/spec_changes.h"
 #include "base/error.h"
+#include "base/option_table.h"
 #include "util/errors.h"
 
 namespace lshformer {
@@ -51,6 +52,11 @@ TEST(ParseAttentionSpec, Thresholds) {
   EXPECT_EQ(ParsedSpec(R"({"type":"clustered","threshold":"none"})"), ParsedSpec(R"("clustered")"));
   EXPECT_EQ(LevelsOf({.cluster = {32, 8}, .open = {2, 3}, .threshold = -1}, 1000)[0].open, 2);
   EXPECT_EQ(LevelsOf({.cluster = {32, 8}, .open = {2, 3}, .threshold = -1}, 1000)[1].open, 12);
+  for (const LshKey& key : LshKeys()) {
+    if (key.option->name != "threshold") continue;
+    for (const auto& [flag, value] : {std::pair{"0.44", Json(0.44)}, {"-1", Json(-1)}, {"none", Json("none")}})
+      EXPECT_EQ(key.option->from_text(flag), value) << flag;
+  }
   const auto error = [](const std::string& keys) { return ErrorOfSpec(R"({"type":"clustered",)" + keys + "}"); };
   EXPECT_EQ(error(R"("threshold":"low")"), R"("threshold": expected "none" or a number, got "low")");
   EXPECT_EQ(error(R"("threshold":true)"), R"("threshold": expected "none" or a number, got true)");

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "io/weight_files.h"
 #include "models/model.h"
 #include "nn/sentence/modules.h"
 #include "util/errors.h"
@@ -63,6 +64,54 @@ TEST_P(MorePositions, ShortTextsKeepTheirStates) {
     EXPECT_TRUE(States(folder / "model", tokens).equal(States(folder / "longer", tokens)));
   EXPECT_EQ(States(folder / "longer", kMore).size(0), kMore);
   EXPECT_TRUE(torch::isfinite(States(folder / "longer", kMore)).all().item<bool>());
+}
+
+TEST(InterpolatedPositions, LieOnTheLinesBetweenRows) {
+  const TempFolder folder;
+  SaveModel(*CreateModel(SmallConfig("roberta"), Task::kEncoder, 3), folder / "model");
+  fs::create_directories(folder / "longer");
+  WriteChangedModel(
+      folder / "model",
+      {.attention = nullptr, .tensors = {}, .positions = kMore, .extension = PositionExtension::kInterpolate},
+      folder / "longer");
+  const auto table = [&](const char* name) {
+    const WeightFiles files(folder / name);
+    for (const std::string& tensor : files.NamesInOrder())
+      if (tensor.ends_with("position_embeddings.weight")) {
+        const TensorView view = *files.Find(tensor);
+        torch::Tensor rows = torch::empty({view.shape[0], view.shape[1]});
+        ConvertTo(view, std::span<float>(rows.data_ptr<float>(), static_cast<size_t>(rows.numel())), tensor);
+        return rows;
+      }
+    return torch::Tensor();
+  };
+  constexpr int64_t kKept = 2;  // of RoBERTa's table, which are no positions
+  const torch::Tensor before = table("model"), after = table("longer");
+  const int64_t own = before.size(0) - kKept;
+  ASSERT_EQ(after.size(0), kKept + kMore);
+  for (int64_t row = 0; row <= kKept; ++row) EXPECT_TRUE(after[row].equal(before[row])) << row;
+  EXPECT_TRUE(after[-1].equal(before[-1]));
+  for (const int64_t i : {int64_t{1}, kMore / 2, kMore - 2}) {
+    const double place = static_cast<double>(i * (own - 1)) / static_cast<double>(kMore - 1);
+    const auto low = static_cast<int64_t>(place);
+    const torch::Tensor expected =
+        before[kKept + low] + (place - static_cast<double>(low)) * (before[kKept + low + 1] - before[kKept + low]);
+    EXPECT_TRUE(torch::allclose(after[kKept + i], expected, 1e-5, 1e-6)) << i;
+  }
+}
+
+TEST(InterpolatedPositions, AreNotOfRotaryModels) {
+  const TempFolder folder;
+  SaveModel(*CreateModel(SmallConfig("nomic_bert"), Task::kEncoder, 3), folder / "model");
+  fs::create_directories(folder / "longer");
+  EXPECT_THAT(
+      [&] {
+        WriteChangedModel(
+            folder / "model",
+            {.attention = nullptr, .tensors = {}, .positions = kMore, .extension = PositionExtension::kInterpolate},
+            folder / "longer");
+      },
+      ::testing::ThrowsMessage<Error>(::testing::HasSubstr("position_extension")));
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, MorePositions,

@@ -158,7 +158,9 @@ TEST(ChooseSettings, TheBudgetIsUsedAndKept) {
   try {
     ChooseSettings(table, table.pairs, 0.19, "budget_pairs");
     FAIL();
-  } catch (const UsageError& error) {
+  } catch (const UsageError&) {
+    FAIL() << "what texts cost is no mistake in the command's use";
+  } catch (const Error& error) {
     EXPECT_THAT(error.Spelled("--"),
                 ::testing::HasSubstr("--budget_pairs: no setting of the heads comes down to 0.19"));
     EXPECT_THAT(error.Spelled("--"), ::testing::HasSubstr("the least is 0.2"));

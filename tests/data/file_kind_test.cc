@@ -29,6 +29,22 @@ TEST(FileKind, ATableIsNoText) {
   for (const char* name : {"a.txt", "csv", "-", "a.csv/b"}) EXPECT_NO_THROW(RefuseTable(name)) << name;
 }
 
+TEST(FileKind, RowsOfJsonAreToldByWhatTheFileBeginsWith) {
+  testing::TempFolder folder;
+  int number = 0;
+  const auto holds = [&](const std::string& content) {
+    return HoldsJson(folder.Write("file" + std::to_string(number++) + ".txt", content));
+  };
+  for (const char* rows :
+       {"{\"text\": \"a\"}\n{\"text\"", "\xEF\xBB\xBF {\"a\": 1}", "[{\"text\": \"a\"}]", "\n [\n  {\n", "[[1, 2]]"})
+    EXPECT_TRUE(holds(rows)) << rows;
+  for (const char* text : {"", "\n", "a", "{", "{a brace} begins", "{\n  \"text\": \"a\"}", "[edit] a page", "[1]"})
+    EXPECT_FALSE(holds(text)) << text;
+  EXPECT_TRUE(HoldsJson(folder.Write("a.jsonl", "a")));
+  EXPECT_FALSE(HoldsJson(folder / "missing"));
+  EXPECT_FALSE(HoldsJson("-"));
+}
+
 TEST(FileKind, PipesAndDevicesAreReadOnce) {
   testing::TempFolder folder;
   const std::string file = folder.Write("a.txt", "a"), pipe = folder / "pipe", link = folder / "link";
