@@ -101,12 +101,6 @@ Outcome<ChunkQuery> PrepareChunks(const Pipeline& pipeline, const std::string& t
   });
 }
 
-int64_t TokensOf(const ChunkQuery& query) {
-  int64_t tokens = 0;
-  for (const ChunkQuery::Pass& pass : query.passes) tokens += std::ssize(pass.text.ids);
-  return tokens;
-}
-
 std::vector<Outcome<std::vector<ChunkVector>>> RunChunks(const Pipeline& pipeline,
                                                          std::span<const ChunkQuery> queries) {
   // Whose states are kept: of several forward calls, as similar lengths share one.

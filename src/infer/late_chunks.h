@@ -41,7 +41,6 @@ struct ChunkQuery {
 // positions.
 Outcome<ChunkQuery> PrepareChunks(const Pipeline& pipeline, const std::string& text, const EmbedOptions& options,
                                   const ChunkOptions& chunks, std::span<const CodePointSpan> spans);
-int64_t TokensOf(const ChunkQuery& query);  // of all passes
 std::vector<Outcome<std::vector<ChunkVector>>> RunChunks(const Pipeline& pipeline, std::span<const ChunkQuery> queries);
 
 }  // namespace lshformer

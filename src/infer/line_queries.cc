@@ -205,7 +205,10 @@ int64_t Tokens(std::span<const Encoding> texts) {
 }  // namespace
 
 int64_t TokensAtOnce(const EmbedQuery& query) { return Tokens(query.text) + Tokens(query.further); }
-int64_t TokensAtOnce(const ChunkQuery& query) { return TokensOf(query); }
+int64_t TokensAtOnce(const ChunkQuery& query) {
+  return std::accumulate(query.passes.begin(), query.passes.end(), int64_t{0},
+                         [](int64_t sum, const ChunkQuery::Pass& pass) { return sum + Tokens(pass.text); });
+}
 int64_t TokensAtOnce(const ClassifyQuery& query) { return Tokens(query.text) + Tokens(query.further); }
 int64_t TokensAtOnce(const FillMaskQuery& query) { return Tokens(query.text); }
 int64_t TokensAtOnce(const ChooseQuery& query) { return Tokens(query.options); }

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/logging.h"
 #include "data/long_text.h"
+#include "infer/line_queries.h"
 #include "models/family.h"
 #include "serve/request_error.h"
 #include "text/code_points.h"
@@ -337,7 +338,7 @@ PreparedQuery ServedModel::PrepareChunked(const ApiRequest& request, const std::
                                           const std::string& place) const {
   Outcome<ChunkQuery> outcome = PrepareChunks(pipeline_, text, EmbedOptionsOf(request), chunks, spans);
   if (!outcome.ok()) FailInput(outcome.error, place);
-  const int64_t tokens = TokensOf(outcome.value);
+  const int64_t tokens = TokensAtOnce(outcome.value);
   return {std::move(outcome.value), tokens, CountCodePoints(text), false};
 }
 

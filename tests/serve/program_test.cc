@@ -152,17 +152,16 @@ TEST_F(ServeProgramTest, ChunksAreThoseOfPredict) {
     return Predicted(words);
   };
   ServerProcess server({Folder("vectors"), Folder("sentences")});
-  Client client(server.port());
+  // Each on a connection of its own, as `predict` runs in between.
+  const auto ask = [&](const std::string& body) { return Body(Client(server.port()).Post("/embed_chunks", body))[0]; };
   for (const bool long_text : {false, true}) {
     for (int i = 0; long_text && i < 60; ++i) text += i % 7 == 0 ? " on are." : " as with his";
     const std::string begin = R"({"inputs": [")" + text + R"("], "model": )";
-    EXPECT_EQ(Body(client.Post("/embed_chunks", begin + R"("vectors", "chunk_tokens": 5, "normalize": false})"))[0],
+    EXPECT_EQ(ask(begin + R"("vectors", "chunk_tokens": 5, "normalize": false})"),
               predicted("vectors", {"tokens", "--chunk_tokens", "5"}));
-    EXPECT_EQ(Body(client.Post("/embed_chunks", begin + R"("sentences", "chunking": "sentences"})"))[0],
-              predicted("sentences", {"sentences"}));
-    EXPECT_EQ(
-        Body(client.Post("/embed_chunks", begin + R"("sentences", "chunk_tokens": 9, "prompt_name": "query"})"))[0],
-        predicted("sentences", {"tokens", "--chunk_tokens", "9", "--prompt_name", "query"}));
+    EXPECT_EQ(ask(begin + R"("sentences", "chunking": "sentences"})"), predicted("sentences", {"sentences"}));
+    EXPECT_EQ(ask(begin + R"("sentences", "chunk_tokens": 9, "prompt_name": "query"})"),
+              predicted("sentences", {"tokens", "--chunk_tokens", "9", "--prompt_name", "query"}));
   }
 }
 
