@@ -16,7 +16,6 @@ namespace {
 
 using ::lshformer::testing::CommandResult;
 using ::lshformer::testing::RunCommand;
-using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 // Where a program is: in the variable, or on PATH; "": nowhere.
