@@ -126,7 +126,7 @@ def layer_of(module: nn.Module, sliding_window: Optional[int]) -> Layer:
 def _layer(spec: Any, index: int, directions: Optional[nn.Module] = None) -> Layer:
     kind = _kind(spec)
     window = spec["window"] if kind == "local" else None
-    return Layer(json.dumps(spec), index, window, kind == "reformer", directions)
+    return Layer(specs.spec_text(spec), index, window, kind == "reformer", directions)
 
 
 def _local(sliding_window: int) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import torch
 transformers = pytest.importorskip("transformers")
 
 import lshformer.transformers as integration
+from lshformer import _models
 from models import batch, make, needs_five, states
 
 CLUSTERED = {"type": "clustered", "cluster": 8, "open": 1}
@@ -184,6 +185,7 @@ class Layer(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.config = transformers.BertConfig()
+        self._lshformer = _models.Held(layer=_models.Layer('"dense"'))
 
 
 def attend(mask=None, batch_size=3, length=40, **options):
