@@ -50,21 +50,26 @@ inline void GatherCentroidValues(const UnitWork& work, const TilePass& pass, int
   const int32_t *begins = work.begins(level), *order = work.plan->orders.data() + work.clusters().key_order;
   const float* all_weights = work.centroids().levels[pass.level].weights.data();
   const int padded = work.padded(), head_dim = work.head_dim();
-  for (int64_t i = begin; i < end; ++i, to += padded) {
-    const int64_t group = i / level.count, first = begins[i % level.count];
-    const auto count = static_cast<int32_t>(begins[i % level.count + 1] - first);
+  // Cluster by cluster, whose values stay in the first cache while all groups look at them.
+  for (int32_t c = 0; c < level.count; ++c) {
+    const int64_t first = begins[c];
+    const auto count = static_cast<int32_t>(begins[c + 1] - first);
     const int32_t* positions = order + first;
-    const float* weights = all_weights + group * work.unit->length + first;
-    int k = 0;
-    for (; k + 4 * kLanes <= head_dim; k += 4 * kLanes) AddUpKeys<4>(from, work, positions, weights, count, k, to);
-    for (; k + 2 * kLanes <= head_dim; k += 2 * kLanes) AddUpKeys<2>(from, work, positions, weights, count, k, to);
-    for (; k + kLanes <= head_dim; k += kLanes) AddUpKeys<1>(from, work, positions, weights, count, k, to);
-    std::fill(to + k, to + padded, 0.0f);
-    for (; k < head_dim; ++k) {
-      for (int32_t r = 0; r < count; ++r)
-        if (weights[r] != 0) to[k] += weights[r] * from.at(positions[r])[k];
+    const int64_t before = (c + level.count - begin % level.count) % level.count;
+    for (int64_t i = begin + before; i < end; i += level.count) {
+      const float* weights = all_weights + i / level.count * work.unit->length + first;
+      float* row = to + (i - begin) * padded;
+      int k = 0;
+      for (; k + 4 * kLanes <= head_dim; k += 4 * kLanes) AddUpKeys<4>(from, work, positions, weights, count, k, row);
+      for (; k + 2 * kLanes <= head_dim; k += 2 * kLanes) AddUpKeys<2>(from, work, positions, weights, count, k, row);
+      for (; k + kLanes <= head_dim; k += kLanes) AddUpKeys<1>(from, work, positions, weights, count, k, row);
+      std::fill(row + k, row + padded, 0.0f);
+      for (; k < head_dim; ++k) {
+        for (int32_t r = 0; r < count; ++r)
+          if (weights[r] != 0) row[k] += weights[r] * from.at(positions[r])[k];
+      }
+      not_finite[i - begin] |= IsFinite(row, padded) ? 0 : 1;
     }
-    not_finite[i - begin] |= IsFinite(to, padded) ? 0 : 1;
   }
 }
 

@@ -200,6 +200,8 @@ inline void ScoreCentroids(const UnitWork& work, const TilePass& pass, const Til
       hn::Store(logit == kMasked ? hn::Set(d, kMasked) : hn::Add(hn::Load(d, at), hn::Set(d, logit)), d, at);
     }
   }
+  constexpr int kElsewhere = 16;
+  float elsewhere[kElsewhere] = {};
   const int32_t first = begin % level.count;
   const int32_t* opened = plan.query_buckets.data() +
                           (int64_t{work.head()} * plan.hashes + level.opened_at) * plan.tokens + work.unit->token_begin;
@@ -209,11 +211,16 @@ inline void ScoreCentroids(const UnitWork& work, const TilePass& pass, const Til
       const int32_t c = opened[p * plan.tokens + position] - first;
       if (c >= 0 && c < count) scores[c * stride + r] = kMasked;
     }
+    if (r + kRowsAhead < rows.count) {
+      const int64_t* next = centroids.change_begins.data() + rows.positions[r + kRowsAhead];
+      PrefetchRow(centroids.changes.data() + next[0], static_cast<int>(next[1] - next[0]));
+    }
     for (int64_t n = centroids.change_begins[position]; n < centroids.change_begins[position + 1]; ++n) {
+      // Which block a change is for cannot be foreseen: those of others change a number that nobody reads.
       const CentroidChange& change = centroids.changes[n];
-      const int32_t c = change.cluster - level.first - first;
-      if (c >= 0 && c < count)
-        scores[c * stride + r] = change.logit == kMasked ? kMasked : scores[c * stride + r] + change.logit;
+      const auto c = static_cast<uint32_t>(change.cluster - level.first - first);
+      float* at = c < static_cast<uint32_t>(count) ? scores + c * stride + r : elsewhere + n % kElsewhere;
+      *at = change.logit == kMasked ? kMasked : *at + change.logit;
     }
   }
 }

@@ -19,30 +19,94 @@ namespace {
 // Σ weights over the keys of a cluster that lie outside of [low, high]. There is a vector's room behind the last.
 float SumOutside(const int32_t* positions, const float* weights, int32_t count, int32_t low, int32_t high) {
   const Floats d;
-  const Ints di;
+  const Words words;
+  const auto first = hn::Set(words, static_cast<uint32_t>(low)),
+             apart = hn::Set(words, static_cast<uint32_t>(high - low));
   FloatVec sum = hn::Zero(d);
-  for (int32_t r = 0; r < count; r += kLanes) {
-    const auto held = hn::FirstN(di, static_cast<size_t>(count - r));
-    const auto position = hn::LoadU(di, positions + r);
-    const auto inside = hn::And(hn::Gt(position, hn::Set(di, low - 1)), hn::Lt(position, hn::Set(di, high + 1)));
-    const auto counts = hn::RebindMask(d, hn::AndNot(inside, held));
+  const auto outside = [&](int32_t r) HWY_ATTR {  // positions before `low` wrap around to large numbers
+    const auto position = hn::LoadU(words, reinterpret_cast<const uint32_t*>(positions + r));
+    return hn::RebindMask(d, hn::Gt(hn::Sub(position, first), apart));
+  };
+  int32_t r = 0;
+  for (; r + kLanes <= count; r += kLanes)
+    sum = hn::Add(sum, hn::IfThenElseZero(outside(r), hn::LoadU(d, weights + r)));
+  if (r < count) {
+    const auto counts = hn::And(outside(r), hn::FirstN(d, static_cast<size_t>(count - r)));
     sum = hn::Add(sum, hn::IfThenElseZero(counts, hn::LoadU(d, weights + r)));
   }
   return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
-// Of the parts that are left, in place; kMasked stays.
-void TakeLogarithms(std::vector<CentroidChange>& changes) {
+// Of shares of clusters' weights that are left.
+HWY_INLINE FloatVec LogitsOf(FloatVec rests, FloatVec weights) {
   const Floats d;
-  alignas(64) float parts[kLanes];
-  for (size_t first = 0; first < changes.size(); first += kLanes) {
-    const size_t count = std::min<size_t>(kLanes, changes.size() - first);
-    for (size_t i = 0; i < kLanes; ++i) parts[i] = i < count ? std::max(changes[first + i].logit, 0.0f) : 1.0f;
-    hn::Store(hn::Log2(d, hn::Load(d, parts)), d, parts);
-    for (size_t i = 0; i < count; ++i)
-      if (changes[first + i].logit != kMasked) changes[first + i].logit = parts[i];
+  constexpr auto kLeast = static_cast<float>(ClusteredAttention::kLeastRest);
+  const auto none = hn::Le(hn::Mul(rests, weights), hn::Set(d, kLeast));
+  const FloatVec logarithms = hn::Log2(d, hn::IfThenZeroElse(hn::Lt(rests, hn::Zero(d)), rests));
+  return hn::IfThenElse(none, hn::Set(d, kMasked), logarithms);
+}
+
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+inline constexpr bool kKnowsSumsWithoutOne = true;
+
+// to[r] ← Σ weights of a cluster but that of key r, bit for bit as SumOutside adds them: the lane of the key that is
+// left out goes through the tree of SumOfLanes beside the sums of the other lanes. Room for a vector behind `to`.
+void SumsWithoutOne(const float* weights, int32_t count, float* to) {
+  const Floats d;
+  const auto part = [&](int32_t r) HWY_ATTR {
+    return hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(count - r)), hn::LoadU(d, weights + r));
+  };
+  FloatVec lanes = hn::Zero(d);
+  for (int32_t r = 0; r < count; r += kLanes) lanes = hn::Add(lanes, part(r));
+  constexpr int kOtherHalf = 0x4E, kOtherBlock = 0xB1;
+  const FloatVec eighth{_mm512_shuffle_f32x4(lanes.raw, lanes.raw, kOtherHalf)};
+  const FloatVec of_two = hn::Add(lanes, eighth);
+  const FloatVec fourth{_mm512_shuffle_f32x4(of_two.raw, of_two.raw, kOtherBlock)};
+  const FloatVec of_four = hn::Add(of_two, fourth), second = hn::Shuffle1032(of_four);
+  const FloatVec of_eight = hn::Add(of_four, second), next = hn::Shuffle2301(of_eight);
+  for (int32_t left_out = 0; left_out < count; left_out += kLanes) {
+    FloatVec sum = hn::Zero(d);
+    for (int32_t r = 0; r < count; r += kLanes)
+      if (r != left_out) sum = hn::Add(sum, part(r));
+    sum = hn::Add(hn::Add(hn::Add(hn::Add(sum, eighth), fourth), second), next);
+    hn::StoreU(sum, d, to + left_out);
   }
 }
+#else
+inline constexpr bool kKnowsSumsWithoutOne = false;  // SumOfLanes has other trees
+inline void SumsWithoutOne(const float*, int32_t, float*) {}
+#endif
+
+// Changes, whose logarithms are taken in whole vectors.
+class ChangeList {
+ public:
+  explicit ChangeList(std::vector<CentroidChange>& into) : into_(into) {}
+
+  void Add(int32_t cluster, float logit) { into_.push_back({cluster, logit}); }
+  // rest: the share that is left. weight: of the whole cluster.
+  void AddRest(int32_t cluster, float rest, float weight) {
+    places_[waiting_] = into_.size();
+    rests_[waiting_] = rest;
+    weights_[waiting_] = weight;
+    Add(cluster, kMasked);
+    if (++waiting_ == kLanes) Finish();
+  }
+  // Fills in the logits of those that wait.
+  void Finish() {
+    const Floats d;
+    std::fill(rests_ + waiting_, rests_ + kLanes, 1.0f);
+    hn::Store(LogitsOf(hn::Load(d, rests_), hn::Load(d, weights_)), d, rests_);
+    for (int i = 0; i < waiting_; ++i) into_[places_[i]].logit = rests_[i];
+    waiting_ = 0;
+  }
+  int64_t size() const { return static_cast<int64_t>(into_.size()); }
+
+ private:
+  std::vector<CentroidChange>& into_;
+  int waiting_ = 0;
+  size_t places_[kLanes] = {};
+  alignas(64) float rests_[kLanes], weights_[kLanes] = {};
+};
 
 // What queries meet together but for their windows.
 class MeetingCounter {
@@ -114,13 +178,19 @@ class ChangeFinder {
         opened_(opened),
         stride_(stride),
         into_(into),
+        changes_(into.changes),
         key_order_(call.key_order, call.key_order + call.length),
         group_of_(call.length),
         changed_by_(call.levels.back().first + call.levels.back().count, -1) {
     key_order_.resize(call.length + kLanes);  // SumOutside
     for (int g = 0; g < call.groups; ++g)
       for (int32_t i = call.group_begins[g]; i < call.group_begins[g + 1]; ++i) group_of_[call.query_order[i]] = g;
-    cluster_of_.resize(call.levels.size(), std::vector<int32_t>(call.length));
+    cluster_of_.resize(call.levels.size(), std::vector<int32_t>(static_cast<size_t>(call.length) + kLanes));
+    const int64_t most = std::min<int64_t>(2 * int64_t{call.always.reach} + 1, call.length);  // keys around a query
+    levels_.resize(most + kLanes);
+    touched_.resize(most);
+    place_of_.resize(changed_by_.size());
+    if (kKnowsSumsWithoutOne) FindLogitsWithoutOne();
     for (size_t l = 0; l < call.levels.size(); ++l) {
       const int32_t leaves = call.levels.back().count / call.levels[l].count;
       for (int32_t j = 0; j < call.length; ++j)
@@ -133,9 +203,9 @@ class ChangeFinder {
     into_.change_begins.assign(1, 0);
     for (int32_t i = 0; i < call_.length; ++i) {
       MeetNeighbours(i);
-      into_.change_begins.push_back(static_cast<int64_t>(into_.changes.size()));
+      into_.change_begins.push_back(changes_.size());
     }
-    TakeLogarithms(into_.changes);
+    changes_.Finish();
     return met_;
   }
 
@@ -146,11 +216,25 @@ class ChangeFinder {
     return false;
   }
 
-  // The level whose cluster stands for a key; the number of levels where it is in an open one of each.
-  size_t LevelOf(int32_t query, int32_t key) const {
-    size_t level = 0;
-    while (level < cluster_of_.size() && IsOpen(call_.levels[level], query, cluster_of_[level][key])) ++level;
-    return level;
+  // levels_[j − low]: the level whose cluster stands for key j of low … high; the number of levels where the key is in
+  // an open one of each.
+  void FindLevels(int32_t query, int32_t low, int32_t high) {
+    const Ints d;
+    for (int32_t j = low; j <= high; j += kLanes) {
+      auto found = hn::Zero(d);
+      auto opened_so_far = hn::Eq(found, found);
+      for (size_t l = 0; l < cluster_of_.size(); ++l) {
+        const CallLevel& level = call_.levels[l];
+        const int32_t* opened = opened_ + level.opened_at * stride_ + query;
+        const auto own = hn::LoadU(d, cluster_of_[l].data() + j);
+        auto opened_here = hn::Lt(found, found);
+        for (int p = 0; p < level.open && opened[p * stride_] >= 0; ++p)
+          opened_here = hn::Or(opened_here, hn::Eq(own, hn::Set(d, opened[p * stride_])));
+        opened_so_far = hn::And(opened_so_far, opened_here);
+        found = hn::IfThenElse(opened_so_far, hn::Add(found, hn::Set(d, 1)), found);
+      }
+      hn::StoreU(found, d, levels_.data() + (j - low));
+    }
   }
 
   void MeetNeighbours(int32_t query) {
@@ -160,23 +244,60 @@ class ChangeFinder {
       const bool beyond = position >= 0 && (position < low || position > high);
       met_ += beyond && !IsOpen(call_.levels.back(), query, call_.key_clusters[position]) ? 1 : 0;
     }
+    FindLevels(query, low, high);
+    int touched = 0;
     for (int32_t j = low; j <= high; ++j) {
-      const size_t l = LevelOf(query, j);
+      const auto l = static_cast<size_t>(levels_[j - low]);
       if (l == cluster_of_.size()) continue;
       ++met_;
+      if (call_.always.IsGlobal(j)) continue;
       const int32_t cluster = cluster_of_[l][j], number = call_.levels[l].first + cluster;
-      if (call_.always.IsGlobal(j) || changed_by_[number] == query) continue;
+      if (changed_by_[number] == query) {
+        ++touched_[place_of_[number]].keys;
+        continue;
+      }
       changed_by_[number] = query;
-      AddChange(query, l, cluster, low, high);
+      place_of_[number] = touched;
+      touched_[touched++] = {l, cluster, j, 1};
+    }
+    for (int t = 0; t < touched; ++t) AddChange(group_of_[query], touched_[t], low, high);
+  }
+
+  // A cluster that a window takes keys out of: how many, and the first.
+  struct Touched {
+    size_t level;
+    int32_t cluster, first_key, keys;
+  };
+
+  void AddChange(int64_t group, const Touched& touched, int32_t low, int32_t high) {
+    const CallLevel& level = call_.levels[touched.level];
+    const int32_t number = level.first + touched.cluster;
+    if (kKnowsSumsWithoutOne && touched.keys == 1 && level.children == 0) {
+      changes_.Add(number, without_one_[group * call_.length + rank_of_[touched.first_key]]);
+    } else {
+      changes_.AddRest(number, Rest(group, touched.level, touched.cluster, low, high),
+                       scores_[touched.level].weight[group * level.count + touched.cluster]);
     }
   }
 
-  void AddChange(int32_t query, size_t l, int32_t cluster, int32_t low, int32_t high) {
-    const int64_t group = group_of_[query];
-    const float rest = Rest(group, l, cluster, low, high);
-    const float weight = scores_[l].weight[group * call_.levels[l].count + cluster];
-    const bool none = rest * weight <= static_cast<float>(ClusteredAttention::kLeastRest);
-    into_.changes.push_back({call_.levels[l].first + cluster, none ? kMasked : rest});
+  // Most windows take one key out of a cluster: the logits of what is left then, for all groups and keys of the last
+  // level, cost little together.
+  void FindLogitsWithoutOne() {
+    const Floats d;
+    const CallLevel& level = call_.levels.back();
+    rank_of_.resize(call_.length);
+    for (int32_t r = 0; r < call_.length; ++r) rank_of_[call_.key_order[r]] = r;
+    without_one_ = ThreadWorkspace().Get<float>(Slot::kScores, int64_t{call_.groups} * call_.length + kLanes);
+    for (int64_t g = 0; g < call_.groups; ++g) {
+      for (int32_t c = 0; c < level.count; ++c) {
+        const int32_t begin = level.begins[c], count = level.begins[c + 1] - begin;
+        const int64_t at = g * call_.length + begin;
+        SumsWithoutOne(into_.levels.back().weights.data() + at, count, without_one_ + at);
+        const FloatVec weight = hn::Set(d, scores_.back().weight[g * level.count + c]);
+        for (int32_t r = 0; r < count; r += kLanes)
+          hn::StoreU(LogitsOf(hn::LoadU(d, without_one_ + at + r), weight), d, without_one_ + at + r);
+      }
+    }
   }
 
   // The share of a cluster's weight that lies on keys outside of [low, high].
@@ -214,9 +335,15 @@ class ChangeFinder {
   const int32_t* opened_;
   int64_t stride_;
   UnitCentroids& into_;
+  ChangeList changes_;
   std::vector<int32_t> key_order_, group_of_;
-  std::vector<int32_t> changed_by_;               // by number: the last query that had a change of a cluster
-  std::vector<std::vector<int32_t>> cluster_of_;  // [level][key]
+  std::vector<int32_t> changed_by_;               // by number: the last query whose window takes out of a cluster,
+  std::vector<int32_t> place_of_;                 // and the cluster's place in touched_
+  std::vector<Touched> touched_;                  // by the window of the query in work
+  std::vector<int32_t> rank_of_;                  // of keys in their order
+  float* without_one_ = nullptr;                  // [groups][length], in the order of keys
+  std::vector<std::vector<int32_t>> cluster_of_;  // [level][key]; room for a vector behind them
+  std::vector<int32_t> levels_;                   // of the keys around the query in work
   int64_t met_ = 0;
 };
 

@@ -36,47 +36,50 @@ void MeanQueries(const ClusterCall& call, int groups, int stride, float* means) 
   }
 }
 
-// The largest of `count` logits; false: one is no number. There is a vector's room behind the last.
-bool LargestOf(const float* logits, int32_t count, float& largest) {
+// Products of a cluster's keys with the means of all groups, [keys][groups], become the weights w / W of the keys;
+// those of global keys 0. Lanes are groups, so that sums need no horizontal step and a few keys of many groups fill
+// vectors. largest, total [groups]: M and W. groups: in whole vectors.
+void WeighKeys(const ClusterCall& call, const int32_t* positions, int32_t count, int groups, float* products,
+               float* largest, float* total) {
   const Floats d;
-  FloatVec top = hn::Set(d, -std::numeric_limits<float>::infinity());
-  for (int32_t r = 0; r < count; r += kLanes) {
-    const FloatVec x = hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(count - r)), hn::LoadU(d, logits + r), top);
-    if (!hn::AllTrue(d, hn::Eq(x, x))) return false;
-    top = hn::Max(top, x);
-  }
-  largest = hn::GetLane(hn::MaxOfLanes(d, top));
-  return true;
-}
-
-// logits[r] ← logits[r] − M of a cluster, −∞ for global keys; returns M, −∞ where all are global.
-float RelativeToLargest(const ClusterCall& call, int32_t cluster, const int32_t* positions, int32_t count,
-                        float* logits) {
-  const auto holds = [&](int32_t global) { return global >= 0 && call.key_clusters[global] == cluster; };
-  if (float largest;
-      !holds(call.always.global_first) && !holds(call.always.global_last) && LargestOf(logits, count, largest)) {
-    for (int32_t r = 0; r < count; ++r) logits[r] -= largest;
-    return largest;
-  }
-  float largest = -std::numeric_limits<float>::infinity();
-  for (int32_t r = 0; r < count; ++r) {
-    if (call.always.IsGlobal(positions[r])) {
-      logits[r] = -std::numeric_limits<float>::infinity();
-    } else if (logits[r] > largest || std::isnan(logits[r])) {
-      largest = logits[r];
+  const FloatVec factor = hn::Set(d, call.scale * kLog2E);
+  for (int g = 0; g < groups; g += kLanes) {
+    float* at = products + g;
+    FloatVec top = hn::Set(d, -std::numeric_limits<float>::infinity());
+    auto numbers = hn::Eq(top, top);  // groups none of whose logits is none
+    for (int32_t r = 0; r < count; ++r, at += groups) {
+      const FloatVec logit = hn::Mul(factor, hn::Load(d, at));
+      hn::Store(logit, d, at);
+      if (call.always.IsGlobal(positions[r])) continue;
+      numbers = hn::And(numbers, hn::Eq(logit, logit));
+      top = hn::Max(top, logit);
     }
+    top = hn::IfThenElse(numbers, top, hn::NaN(d));
+    at = products + g;
+    for (int32_t r = 0; r < count; ++r, at += groups) {
+      const FloatVec weight = Exp2(d, hn::Sub(hn::Load(d, at), top));
+      hn::Store(call.always.IsGlobal(positions[r]) ? hn::Zero(d) : weight, d, at);
+    }
+    at = products + g;
+    FloatVec sum = hn::Zero(d);
+    for (int32_t r = 0; r < count; ++r, at += groups) sum = hn::Add(sum, hn::Load(d, at));
+    const FloatVec share = hn::Div(hn::Set(d, 1.0f), sum);
+    at = products + g;
+    for (int32_t r = 0; r < count; ++r, at += groups) hn::Store(hn::Mul(hn::Load(d, at), share), d, at);
+    hn::Store(top, d, largest + g);
+    hn::Store(sum, d, total + g);
   }
-  for (int32_t r = 0; r < count; ++r) logits[r] -= call.always.IsGlobal(positions[r]) ? 0 : largest;
-  return largest;
 }
 
-// Σ u |k − mean|² over rows.
-float Spread(const float* keys, const float* weights, int32_t count, int stride, const float* mean) {
+// Σ u |k − mean|² over rows of `stride` numbers, which are `vectors` vectors, or, where that is 0, any number.
+template <int vectors>
+HWY_INLINE float SpreadOf(const float* keys, const float* weights, int32_t count, int stride, const float* mean) {
   const Floats d;
+  const int width = vectors > 0 ? vectors * kLanes : stride;
   FloatVec total = hn::Zero(d);
   for (int32_t r = 0; r < count; ++r, keys += stride) {
     FloatVec sum = hn::Zero(d);
-    for (int k = 0; k < stride; k += kLanes) {
+    for (int k = 0; k < width; k += kLanes) {
       const FloatVec apart = hn::Sub(hn::LoadU(d, keys + k), hn::LoadU(d, mean + k));
       sum = hn::MulAdd(apart, apart, sum);
     }
@@ -85,17 +88,21 @@ float Spread(const float* keys, const float* weights, int32_t count, int stride,
   return hn::GetLane(hn::SumOfLanes(d, total));
 }
 
-// to[k] ← Σ_r weights[r] keys[r][k], for `vectors` vectors.
-template <int vectors>
-HWY_INLINE void WeightedMean(const float* keys, const float* weights, int32_t count, int stride, float* to) {
+float Spread(const float* keys, const float* weights, int32_t count, int stride, const float* mean) {
+  if (stride == 4 * kLanes) return SpreadOf<4>(keys, weights, count, stride, mean);
+  if (stride == 2 * kLanes) return SpreadOf<2>(keys, weights, count, stride, mean);
+  return SpreadOf<0>(keys, weights, count, stride, mean);
+}
+
+// to[k] ← Σ_r weights[r] rows[r][k].
+void WeightedMean(const float* rows, const float* weights, int32_t count, int stride, float* to) {
   const Floats d;
-  FloatVec sums[vectors];
-  for (int v = 0; v < vectors; ++v) sums[v] = hn::Zero(d);
-  for (int32_t r = 0; r < count; ++r, keys += stride) {
-    const FloatVec weight = hn::Set(d, weights[r]);
-    for (int v = 0; v < vectors; ++v) sums[v] = hn::MulAdd(weight, hn::LoadU(d, keys + v * kLanes), sums[v]);
+  for (int k = 0; k < stride; k += kLanes) {
+    FloatVec sum = hn::Zero(d);
+    for (int32_t r = 0; r < count; ++r)
+      sum = hn::MulAdd(hn::Set(d, weights[r]), hn::LoadU(d, rows + int64_t{r} * stride + k), sum);
+    hn::StoreU(sum, d, to + k);
   }
-  for (int v = 0; v < vectors; ++v) hn::StoreU(sums[v], d, to + v * kLanes);
 }
 
 // What is known of the clusters of one size.
@@ -116,46 +123,67 @@ struct LevelSums {
   }
 };
 
-// Products of a cluster's keys with the means of all groups: [keys][groups, padded].
-struct ClusterDots {
-  const float* dots;
-  int stride;
-};
-
-// The sums of group g, of one cluster of keys. work: as long as the cluster and a vector more, zeros behind.
-void SumUpKeys(const ClusterCall& call, int g, int32_t c, const ClusterDots& dots, float* work, const LevelSums& into) {
-  const Floats d;
-  const CallLevel& level = into.level;
-  LevelCentroids& centroids = into.centroids;
-  ClusterScores& scores = into.scores;
-  const int stride = call.stride;
-  const float factor = call.scale * kLog2E;
-  const int32_t begin = level.begins[c], count = level.begins[c + 1] - begin;
-  const int64_t at = int64_t{g} * level.count + c;
-  const int32_t* positions = call.key_order + begin;
-  for (int32_t r = 0; r < count; ++r) work[r] = factor * dots.dots[r * dots.stride + g];
-  const float largest = RelativeToLargest(call, c, positions, count, work);
-  if (std::none_of(positions, positions + count, [&](int32_t position) { return !call.always.IsGlobal(position); })) {
-    into.NeverChoose(at);
-    return;
+// Sums up the clusters of keys.
+class KeySums {
+ public:
+  // means: [groups][stride], of queries.
+  KeySums(const ClusterCall& call, const float* means, const LevelSums& into)
+      : call_(call), into_(into), groups_(RoundUp(call.groups, kLanes)) {
+    const CallLevel& level = into.level;
+    int32_t most = 0;  // keys of a cluster
+    for (int32_t c = 0; c < level.count; ++c) most = std::max(most, level.begins[c + 1] - level.begins[c]);
+    Workspace& memory = ThreadWorkspace();
+    transposed_means_ = memory.Get<float>(Slot::kRowsTransposed, int64_t{groups_} * call.stride);
+    products_ = memory.Get<float>(Slot::kScores, int64_t{most} * groups_);
+    weights_ = memory.Get<float>(Slot::kWeightRows, int64_t{groups_} * RoundUp(most, kLanes));
+    centroids_ = memory.Get<float>(Slot::kAccumulator, int64_t{call.groups} * call.stride);
+    largest_ = memory.Get<float>(Slot::kSums, int64_t{2} * groups_);
+    total_ = largest_ + groups_;
+    TransposeScaled(means, call.stride, call.groups, call.stride, groups_, 1, transposed_means_);
   }
-  for (int32_t r = 0; r < count; r += kLanes) hn::Store(Exp2(d, hn::Load(d, work + r)), d, work + r);
-  float total = 0;
-  for (int32_t r = 0; r < count; ++r) total += work[r];
-  const float share = 1 / total;
-  float* weights = centroids.weights.data() + int64_t{g} * call.length + begin;
-  for (int32_t r = 0; r < count; ++r) weights[r] = work[r] * share;
-  const float* keys = call.key + int64_t{begin} * stride;
-  float* centroid = centroids.keys.data() + at * stride;
-  int k = 0;
-  for (; k + 4 * kLanes <= stride; k += 4 * kLanes) WeightedMean<4>(keys + k, weights, count, stride, centroid + k);
-  for (; k + 2 * kLanes <= stride; k += 2 * kLanes) WeightedMean<2>(keys + k, weights, count, stride, centroid + k);
-  for (; k < stride; k += kLanes) WeightedMean<1>(keys + k, weights, count, stride, centroid + k);
-  scores.weight[at] = total;
-  scores.largest[at] = largest;
-  scores.spread[at] = Spread(keys, weights, count, stride, centroid);
-  into.SetLogits(at);
-}
+
+  // Cluster by cluster, whose keys stay in the first cache while all groups look at them.
+  void Run() {
+    for (int32_t c = 0; c < into_.level.count; ++c) SumUp(c);
+  }
+
+ private:
+  void SumUp(int32_t c) {
+    const CallLevel& level = into_.level;
+    const int stride = call_.stride;
+    const int32_t begin = level.begins[c], count = level.begins[c + 1] - begin, padded = RoundUp(count, kLanes);
+    const int32_t* positions = call_.key_order + begin;
+    const auto is_global = [&](int32_t position) { return call_.always.IsGlobal(position); };
+    if (std::all_of(positions, positions + count, is_global)) {
+      for (int g = 0; g < call_.groups; ++g) into_.NeverChoose(int64_t{g} * level.count + c);
+      return;
+    }
+    const ConstMatrix keys{call_.key + int64_t{begin} * stride, stride};
+    Multiply<Store::kSet, false>(keys, {transposed_means_, groups_}, {products_, groups_}, count, groups_, stride);
+    WeighKeys(call_, positions, count, groups_, products_, largest_, total_);
+    TransposeScaled(products_, groups_, count, groups_, padded, 1, weights_);
+    Multiply<Store::kSet, false>({weights_, padded}, keys, {centroids_, stride}, call_.groups, stride, count);
+    for (int g = 0; g < call_.groups; ++g) {
+      const int64_t at = int64_t{g} * level.count + c;
+      const float *weights = weights_ + int64_t{g} * padded, *centroid = centroids_ + int64_t{g} * stride;
+      std::copy_n(weights, count, into_.centroids.weights.data() + int64_t{g} * call_.length + begin);
+      std::copy_n(centroid, stride, into_.centroids.keys.data() + at * stride);
+      into_.scores.weight[at] = total_[g];
+      into_.scores.largest[at] = largest_[g];
+      into_.scores.spread[at] = Spread(keys.data, weights, count, stride, centroid);
+      into_.SetLogits(at);
+    }
+  }
+
+  const ClusterCall& call_;
+  const LevelSums& into_;
+  int groups_;               // in whole vectors
+  float* transposed_means_;  // [stride][groups]
+  float* products_;          // [keys of a cluster][groups]
+  float* weights_;           // [groups][keys of a cluster, in whole vectors]
+  float* centroids_;         // [groups][stride]
+  float *largest_, *total_;  // [groups]
+};
 
 // The same of clusters of clusters, from the level below: what their keys' sums would be, but for rounding.
 void SumUpChildren(int g, int32_t length, int stride, const LevelSums& below, const LevelSums& into) {
@@ -181,8 +209,7 @@ void SumUpChildren(int g, int32_t length, int stride, const LevelSums& below, co
     for (int32_t k = 0; k < level.children; ++k) shares[k] /= total;
     const float* centroids = below.centroids.keys.data() + first * stride;
     float* centroid = into.centroids.keys.data() + at * stride;
-    for (int k = 0; k < stride; k += kLanes)
-      WeightedMean<1>(centroids + k, shares, level.children, stride, centroid + k);
+    WeightedMean(centroids, shares, level.children, stride, centroid);
     scores.weight[at] = total;
     scores.largest[at] = largest;
     scores.spread[at] = Spread(centroids, shares, level.children, stride, centroid);
@@ -240,22 +267,7 @@ void SumUp(const ClusterCall& call, UnitCentroids& into, std::vector<ClusterScor
   into.mean_queries.assign(means, means + int64_t{call.groups} * stride);
   std::vector<LevelSums> levels;
   for (size_t l = 0; l < call.levels.size(); ++l) levels.push_back({call.levels[l], into.levels[l], scores[l]});
-  const CallLevel& last = call.levels.back();
-  int32_t most = 0;  // keys of a cluster
-  for (int32_t c = 0; c < last.count; ++c) most = std::max(most, last.begins[c + 1] - last.begins[c]);
-  const int groups = RoundUp(call.groups, kLanes);
-  float* transposed = memory.Get<float>(Slot::kRowsTransposed, int64_t{groups} * stride);
-  float* dots = memory.Get<float>(Slot::kScores, int64_t{most} * groups);
-  float* work = memory.Get<float>(Slot::kSums, most + kLanes);
-  TransposeScaled(means, stride, call.groups, stride, groups, 1, transposed);
-  std::fill_n(work, most + kLanes, 0.0f);
-  // Cluster by cluster, whose keys stay in the first cache while all groups look at them.
-  for (int32_t c = 0; c < last.count; ++c) {
-    const int32_t begin = last.begins[c];
-    Multiply<Store::kSet, false>({call.key + int64_t{begin} * stride, stride}, {transposed, groups}, {dots, groups},
-                                 last.begins[c + 1] - begin, groups, stride);
-    for (int g = 0; g < call.groups; ++g) SumUpKeys(call, g, c, {dots, groups}, work, levels.back());
-  }
+  KeySums(call, means, levels.back()).Run();
   for (int g = 0; g < call.groups; ++g)
     for (size_t l = levels.size() - 1; l > 0; --l) SumUpChildren(g, call.length, stride, levels[l], levels[l - 1]);
 }
