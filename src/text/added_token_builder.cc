@@ -67,6 +67,12 @@ int32_t AddedTokenBuilder::AddNamed(AddedToken token) {
   return token.id;
 }
 
+int32_t AddedTokenBuilder::AddUnknown() {
+  if (settings_.other_unk.empty()) return AddNamed({.content = settings_.unk});
+  AddNamed({.content = settings_.other_unk});
+  return vocabulary_.Id(settings_.unk);
+}
+
 void AddedTokenBuilder::AddByName(const std::vector<std::string>& names) {
   for (const std::string& name : names)
     if (Same(tokens_, name) == tokens_.end()) AddNamed({.content = name});

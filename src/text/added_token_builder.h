@@ -21,6 +21,9 @@ class AddedTokenBuilder {
   // Adds a token that is special by its name, with the flags that the files give it, else its own. Returns its id, −1
   // of one that is left out (TokenizerSettings::adds_unsaid).
   int32_t AddNamed(AddedToken token);
+  // The same of the unknown token. Where the files name another than the model's, that one is added, and the model's
+  // is none that is found in texts.
+  int32_t AddUnknown();
   // Those after the five, and all is done.
   AddedTokens Build(const AddedTokens::Normalize& normalize);
 

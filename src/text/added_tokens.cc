@@ -84,21 +84,15 @@ AddedTokens::Match AddedTokens::Find(const Patterns& patterns, std::string_view 
     }
     const AddedToken& token = tokens_[static_cast<size_t>(match.value)];
     const size_t own_end = at + match.length;
-    size_t end = own_end;
     const bool inside = (at > 0 && Has(text, PreviousCodePoint(text, at), IsWordCharacter)) ||
-                        (end < text.size() && Has(text, end, IsWordCharacter));
-    if (token.single_word && inside) {
-      at = end;
+                        (own_end < text.size() && Has(text, own_end, IsWordCharacter));
+    const size_t begin = token.lstrip ? std::max(SkipSpaceBack(text, before.end, at), before.end) : at;
+    const size_t end = token.rstrip ? SkipSpace(text, own_end) : own_end;
+    if ((token.single_word && inside) || begin >= end) {
+      at = own_end;
       continue;
     }
-    if (end <= before.end) {  // of white space alone
-      at = end;
-      continue;
-    }
-    at = std::max(at, before.end);
-    if (token.lstrip) at = SkipSpaceBack(text, before.end, at);
-    if (token.rstrip) end = SkipSpace(text, end);
-    return {at, end, own_end, &token};
+    return {begin, end, own_end, &token};
   }
   return {text.size(), text.size(), text.size(), nullptr};
 }

@@ -45,7 +45,8 @@ class AddedTokens {
   AddedTokens(std::vector<AddedToken> tokens, const Normalize& normalize);
 
   // The leftmost match of a token behind the one `before` (a Match{} to begin with), the longest of those. As with HF a
-  // token may begin in white space that the one before took: that is not given twice. `text` is valid UTF-8.
+  // token may lie in white space that the one before took, and begin or even end before that one's end: only one with
+  // "lstrip" leaves that space to the other. What follows is what stands behind its end. `text` is valid UTF-8.
   Match Find(std::string_view text, const Match& before) const { return Find(verbatim_, text, before); }
   // The same in normalised text, of tokens that are "normalized".
   Match FindNormalized(std::string_view text, const Match& before) const { return Find(normalized_, text, before); }
@@ -67,7 +68,7 @@ class AddedTokens {
 };
 
 // Parts of a normalised text: those that are a "normalized" token, and what lies between them, with nullptr; none is
-// empty. Calls action(token, part) until it returns false.
+// empty, and a token's may overlap with that of the one before (Find). Calls action(token, part) until it returns false.
 template <class Action>
 void ForEachPart(const AddedTokens& tokens, const NormalizedText& text, const Action& action) {
   if (!tokens.has_normalized()) {
@@ -80,7 +81,7 @@ void ForEachPart(const AddedTokens& tokens, const NormalizedText& text, const Ac
     return NormalizedSpan(text).subspan(places[begin], places[end] - places[begin]);
   };
   AddedTokens::Match match;
-  for (size_t at = 0; at < bytes.size();) {
+  for (size_t at = 0;;) {
     match = tokens.FindNormalized(bytes, match);
     if (match.begin > at && !action(nullptr, part(at, match.begin))) return;
     if (match.token == nullptr || !action(match.token, part(match.begin, match.end))) return;

@@ -77,12 +77,14 @@ bool Tokenizer::AppendText(std::string_view text, int32_t type, size_t limit, En
   out.offsets.reserve(expected);
   int32_t index = 0;
   AddedTokens::Match match;
-  for (size_t at = 0; at < text.size();) {
+  for (size_t at = 0;;) {
     match = added_tokens().Find(text, match);
     if (match.begin > at) {
       const std::string_view part = text.substr(at, match.begin - at);
       if (AppendPieces(part, index, type, limit, out)) return true;
       index += static_cast<int32_t>(CountCodePoints(part));
+    } else {
+      index -= static_cast<int32_t>(CountCodePoints(text.substr(match.begin, at - match.begin)));
     }
     if (match.token == nullptr) break;
     if (out.ids.size() >= limit) return true;
@@ -97,7 +99,7 @@ bool Tokenizer::AppendText(std::string_view text, int32_t type, size_t limit, En
 std::string Tokenizer::LowerCased(std::string_view text) const {
   std::string out;
   AddedTokens::Match match;
-  for (size_t at = 0; at < text.size(); at = match.end) {
+  for (size_t at = 0;; at = std::max(at, match.end)) {
     match = added_tokens().Find(text, match);
     const char* next = text.data() + at;
     while (next < text.data() + match.begin) {
@@ -106,7 +108,8 @@ std::string Tokenizer::LowerCased(std::string_view text) const {
       for (int i = 0; i < count; ++i) AppendUtf8(lower[i], out);
     }
     if (match.token == nullptr) break;
-    out += text.substr(match.begin, match.end - match.begin);
+    const size_t from = std::max(at, match.begin);
+    if (match.end > from) out += text.substr(from, match.end - from);
   }
   return out;
 }

@@ -109,7 +109,10 @@ void ReadNamedTokens(const Json& json, const std::string& path, TokenizerSetting
     return token.content;
   };
   for (const NamedToken& named : kNamedTokens)
-    if (HasValue(json, named.key)) settings.*named.token = read(named.key, json[named.key]);
+    if (HasValue(json, named.key)) {
+      settings.*named.token = read(named.key, json[named.key]);
+      settings.named_in[named.key] = path;
+    }
   for (const NamedToken& named : kEnds)
     if (HasValue(json, named.key)) settings.*named.token = read(named.key, json[named.key]);
   for (const auto& [key, value] : json.items()) {
@@ -147,6 +150,11 @@ void TokenizerSettings::UseRobertaNames() {
   sep = eos = "</s>";
 }
 
+bool TokenizerSettings::IsMadeOfSettings() const {
+  return tokenizer_class == TokenizerClass::kBert || tokenizer_class == TokenizerClass::kAlbert ||
+         tokenizer_class == TokenizerClass::kRoberta || tokenizer_class == TokenizerClass::kXlmRoberta;
+}
+
 bool IsTokenizerFile(std::string_view name) {
   return std::find(std::begin(kAllFiles), std::end(kAllFiles), name) != std::end(kAllFiles);
 }
@@ -175,6 +183,7 @@ Json ReadTokenizerSettings(const std::string& folder, TokenizerSettings& setting
     settings.bos = bos;
     settings.eos = eos;
     settings.further.clear();
+    settings.named_in.clear();
   }
   ReadNamedTokens(config, path, settings);
   if (has_map && !settings.lists_added) ReadNamedTokens(ReadJsonObject(map), map, settings);
@@ -188,6 +197,7 @@ Json ReadTokenizerSettings(const std::string& folder, TokenizerSettings& setting
 }
 
 void MergeAddedTokens(const std::vector<AddedToken>& tokens, TokenizerSettings& settings) {
+  if (settings.lists_added && settings.IsMadeOfSettings()) return;
   for (const AddedToken& token : tokens) {
     const auto same = std::find_if(settings.added.begin(), settings.added.end(),
                                    [&](const AddedToken& other) { return other.content == token.content; });

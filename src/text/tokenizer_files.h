@@ -30,11 +30,13 @@ inline constexpr const char* kAddedTokensFile = "added_tokens.json";
 struct TokenizerSettings {
   std::string unk = "[UNK]", sep = "[SEP]", pad = "[PAD]", cls = "[CLS]", mask = "[MASK]";
   std::string bos, eos;           // tokens of begin and end; "": none
+  std::string other_unk;          // what the files name in place of `unk`, which the model has; "": nothing else
   bool adds_unsaid = true;        // of these, one that no file names and the vocabulary lacks is added, not left out
   bool clean_up_spaces = false;   // of decoded text: HF's clean_up_tokenization_spaces
   std::vector<AddedToken> added;  // beside the five, with ids; one of −1 is looked up, or given at the end
   std::string added_from = "tokenizer_config.json";  // where their ids were read, for errors
   std::vector<AddedToken> named;                     // what the files say of tokens that they name, the five and others
+  std::map<std::string, std::string> named_in;       // of the five that the files name: the key, and which file does
   std::vector<std::string> further;                  // tokens that come after the five: looked up likewise
   bool lists_added = false;                          // tokenizer_config.json has a list of added tokens: it is complete
   bool truncates_left = false;
@@ -43,6 +45,8 @@ struct TokenizerSettings {
   std::optional<TextTemplate> around;  // tokenizer.json's; without it, what goes with the kind of tokenizer
 
   void UseRobertaNames();  // <s> … as RobertaTokenizer and XLMRobertaTokenizer call the tokens
+  // Whether transformers makes the tokenizer of a tokenizer.json's vocabulary and the settings alone.
+  bool IsMadeOfSettings() const;
 };
 
 // Reads tokenizer_config.json, special_tokens_map.json and added_tokens.json, those that the folder has, into
@@ -53,7 +57,7 @@ struct TokenizerSettings {
 Json ReadTokenizerSettings(const std::string& folder, TokenizerSettings& settings);
 
 // Adds those of tokenizer.json to settings.added: they go over what added_tokens.json says of the same tokens, but not
-// over tokenizer_config.json's list.
+// over tokenizer_config.json's list, and where the tokenizer is made of the settings that list alone counts.
 void MergeAddedTokens(const std::vector<AddedToken>& tokens, TokenizerSettings& settings);
 
 // The keys of tokenizer_config.json that every tokenizer has; `tokens` are those that it recognises whole.

@@ -15,6 +15,14 @@ void CheckJsonId(const Json& id, const char* key, const std::string& token, cons
          Shown(token), ShownValue(id));
 }
 
+// `named`: by which key, and in which file.
+void RequireNamed(const std::string& token, const std::pair<const std::string, std::string>& named,
+                  const Vocabulary& vocabulary) {
+  if (vocabulary.Id(token) >= 0) return;
+  Fail("{}: \"{}\": \"{}\" is not in the vocabulary of tokenizer.json, which has another token there", named.second,
+       named.first, Shown(token, 40));
+}
+
 }  // namespace
 
 JsonModel ModelOf(const Json& json, const std::string& path) {
@@ -68,6 +76,15 @@ void CheckJsonClass(const TokenizerSettings& settings, std::initializer_list<Tok
     Fail("{}: the model is {}, which is not that of the folder's \"tokenizer_class\"", path, model);
 }
 
+void UseUnknownToken(const std::string& of_model, const Vocabulary& vocabulary, TokenizerSettings& settings) {
+  const auto named = settings.named_in.find("unk_token");
+  if (named != settings.named_in.end() && settings.unk != of_model) {
+    if (settings.tokenizer_class == TokenizerClass::kBert) return RequireNamed(settings.unk, *named, vocabulary);
+    settings.other_unk = settings.unk;
+  }
+  settings.unk = of_model;
+}
+
 PostProcessor ReadJsonCommon(const Json& json, const Vocabulary& vocabulary, const std::string& path,
                              const Json& config, TokenizerSettings& settings) {
   std::vector<AddedToken> tokens;
@@ -101,8 +118,17 @@ PostProcessor ReadJsonCommon(const Json& json, const Vocabulary& vocabulary, con
     Fail("{}: \"post_processor\": expected one that makes [CLS] A [SEP] B [SEP], as the \"tokenizer_class\" does",
          path);
   settings.around = read.around;
-  if (!read.cls.empty()) settings.cls = read.cls;
-  if (!read.sep.empty()) settings.sep = read.sep;
+  const auto use = [&](const char* key, const std::string& token, std::string& name) {
+    const auto named = settings.named_in.find(key);
+    if (named == settings.named_in.end()) {
+      if (!token.empty()) name = token;
+    } else if (token != name) {
+      if (said == TokenizerClass::kAlbert) RequireNamed(name, *named, vocabulary);
+      if (said == TokenizerClass::kBert) settings.around.reset();
+    }
+  };
+  use("cls_token", read.cls, settings.cls);
+  use("sep_token", read.sep, settings.sep);
   return read;
 }
 

@@ -28,7 +28,12 @@ Json JsonPartOrNull(const Json& json, const char* key);
 void CheckJsonClass(const TokenizerSettings& settings, std::initializer_list<TokenizerClass> expected,
                     const char* model, const std::string& path);
 
-// Added tokens and the side that is cut, and, unless a class says it, what stands around texts, with [CLS] and [SEP].
+// Of two names of the unknown token, the model's and that of the files, BertTokenizer takes the files', which has to be
+// in the vocabulary. Others take the model's, and the other is a special token of texts (settings.other_unk).
+void UseUnknownToken(const std::string& of_model, const Vocabulary& vocabulary, TokenizerSettings& settings);
+
+// Added tokens and the side that is cut, and, unless a class says it, what stands around texts, with [CLS] and [SEP]
+// where the files name no others. BertTokenizer puts those around texts, AlbertTokenizer wants them in the vocabulary.
 // `config` is tokenizer_config.json.
 PostProcessor ReadJsonCommon(const Json& json, const Vocabulary& vocabulary, const std::string& path,
                              const Json& config, TokenizerSettings& settings);

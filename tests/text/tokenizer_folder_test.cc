@@ -168,6 +168,74 @@ TEST(TokenizerFolderTest, TokensInNormalisedText) {
   EXPECT_THAT(marks.offsets, ElementsAre(Pair(0, 5)));
 }
 
+TEST(TokenizerFolderTest, ATokenInWhiteSpaceThatTheOneBeforeTookIsFoundToo) {
+  using Ids = std::vector<int32_t>;
+  using Places = std::vector<std::pair<int32_t, int32_t>>;
+  const auto check = [](const std::string& added, const std::string& text, const Ids& ids, const Places& places) {
+    const auto tokenizer = Load({{"tokenizer.json", TokenizerJson(kVocabulary, true, added)}});
+    const Encoding encoding = tokenizer->Encode(text, {}, {.add_special_tokens = false});
+    EXPECT_EQ(encoding.ids, ids) << text;
+    EXPECT_EQ(encoding.offsets, places) << text;
+  };
+  const std::string verbatim = Added(18, "LO", "rstrip") + "," + Added(19, "  ") + "," + Added(20, "ZZ", "lstrip");
+  check(verbatim, "LO  the", {18, 19, 9}, {{0, 4}, {2, 4}, {4, 7}});
+  check(verbatim, "LO   the", {18, 19, 9}, {{0, 5}, {2, 4}, {5, 8}});
+  check(verbatim, "LO     a", {18, 19, 19, 5}, {{0, 7}, {2, 4}, {4, 6}, {7, 8}});
+  check(verbatim, "LO  ", {18, 19}, {{0, 4}, {2, 4}});
+  check(verbatim, "LO  ZZ a", {18, 19, 20, 5}, {{0, 4}, {2, 4}, {4, 6}, {7, 8}});
+  check(verbatim, "日 LO  日", {13, 18, 19, 13}, {{0, 1}, {2, 6}, {4, 6}, {6, 7}});
+  check(Added(18, "LO", "rstrip") + "," + Added(19, " ", "lstrip"), "LO a", {18, 5}, {{0, 3}, {3, 4}});
+  // "\t" is " " in normalised text, and ideographs stand between two.
+  const std::string normalized = Added(18, "kay", "rstrip normalized") + "," + Added(19, "\t", "normalized");
+  check(normalized, "kay  a", {18, 19, 19, 5}, {{0, 5}, {3, 4}, {4, 5}, {5, 6}});
+  check(normalized, "kay\t", {18, 19}, {{0, 4}, {3, 4}});
+  check(normalized, "日kay 日", {19, 13, 19, 18, 19, 19, 13, 19},
+        {{0, 1}, {0, 1}, {0, 1}, {1, 6}, {4, 5}, {5, 6}, {5, 6}, {5, 6}});
+  // Lower case is made of a text before its tokens are found.
+  const auto tokenizer = Load({{"tokenizer.json", TokenizerJson(kVocabulary, false, verbatim)}});
+  EXPECT_THAT(tokenizer->Encode("LO   The", {}, {.add_special_tokens = false, .lower_case = true}).ids,
+              ElementsAre(18, 19, 9));
+}
+
+// Names in the settings that differ from those of tokenizer.json: BertTokenizer puts the named tokens around texts,
+// classes that read tokenizer.json alone keep its own, and find the named ones in texts.
+TEST(TokenizerFolderTest, NamesThatDifferFromTokenizerJson) {
+  const auto files = [](const char* tokenizer_class, const std::string& names, const char* map = "{}") {
+    return Files{
+        {"tokenizer.json", TokenizerJson(kVocabulary, true, Added(1, "[UNK]", "special"))},
+        {"tokenizer_config.json", "{\"tokenizer_class\": \"" + std::string(tokenizer_class) + "\"" + names + "}"},
+        {"special_tokens_map.json", map}};
+  };
+  const auto ids = [&](const auto&... arguments) {
+    return Load(files(arguments...))->Encode("the <s> [UNK] ☃", "a", {}).ids;
+  };
+  const char *bert = "BertTokenizer", *generic = "PreTrainedTokenizerFast";
+  EXPECT_THAT(ids(bert, R"(, "sep_token": "[SEP]", "cls_token": "[CLS]", "unk_token": "[UNK]")"),
+              ElementsAre(2, 9, 1, 1, 1, 1, 1, 3, 5, 3));
+  EXPECT_THAT(ids(bert, R"(, "sep_token": "<s>")"), ElementsAre(2, 9, 18, 1, 1, 18, 5, 18));
+  EXPECT_THAT(ids(bert, "", R"({"cls_token": "lake"})"), ElementsAre(7, 9, 1, 1, 1, 1, 1, 3, 5, 3));
+  EXPECT_THAT(ids(bert, R"(, "unk_token": "lake")"), ElementsAre(2, 9, 7, 7, 7, 1, 7, 3, 5, 3));
+  EXPECT_THAT(LoadError(files(bert, R"(, "unk_token": "<s>")")),
+              HasSubstr("tokenizer_config.json: \"unk_token\": \"<s>\" is not in the vocabulary of tokenizer.json"));
+  EXPECT_THAT(LoadError(files(bert, "", R"({"unk_token": "<s>"})")),
+              HasSubstr("special_tokens_map.json: \"unk_token\""));
+  for (const char* key : {"cls_token", "sep_token", "unk_token"})
+    EXPECT_THAT(ids(generic, ", \"" + std::string(key) + "\": \"<s>\""), ElementsAre(2, 9, 18, 1, 1, 3, 5, 3)) << key;
+}
+
+// Classes that are made of the settings have the added tokens of tokenizer_config.json's list alone.
+TEST(TokenizerFolderTest, TheListOfAddedTokensGoesBeforeTokenizerJson) {
+  const auto ids = [](const char* tokenizer_class) {
+    const std::string added = Added(18, "kay") + "," + Added(19, "yak");
+    return Ids({{"tokenizer.json", TokenizerJson(kVocabulary, true, added)},
+                {"tokenizer_config.json", "{\"tokenizer_class\": \"" + std::string(tokenizer_class) +
+                                              R"(", "added_tokens_decoder": {"19": {"content": "yak"}}})"}},
+               "kay yak");
+  };
+  EXPECT_THAT(ids("BertTokenizer"), ElementsAre(14, 15, 16, 19));
+  EXPECT_THAT(ids("PreTrainedTokenizerFast"), ElementsAre(18, 19));
+}
+
 TEST(TokenizerFolderTest, HolesInTheIdsOfTokenizerJson) {
   std::string json = TokenizerJson(kVocabulary, true, Added(40, "kay", "normalized"));
   const std::string lake = "\"lake\":7,";

@@ -13,7 +13,7 @@
 namespace lshformer {
 namespace {
 
-// Where the bytes of a text came from. Asked for in ascending order.
+// Where the bytes of a text came from. Fast where it is asked for in ascending order.
 class BytePlaces {
  public:
   // The text is the original one; its first code point is number `first`.
@@ -29,6 +29,7 @@ class BytePlaces {
 
  private:
   int32_t CodePointAt(size_t byte) {
+    for (; counted_ > byte + 1; --counted_) seen_ -= BeginsCodePoint(text_[counted_ - 1]) ? 1 : 0;
     for (; counted_ <= byte; ++counted_) seen_ += BeginsCodePoint(text_[counted_]) ? 1 : 0;
     return first_ + seen_ - 1;
   }
@@ -66,10 +67,10 @@ class BpeTokenizer::Pieces {
   Pieces(const BpeTokenizer& tokenizer, int32_t type, size_t limit, Encoding& out)
       : tokenizer_(tokenizer), type_(type), limit_(limit), out_(out) {}
 
-  // The bytes [begin, end) of `text`, in which no token is found whole.
+  // The bytes [begin, end) of `text`, none where that is behind `end`, in which no token is found whole.
   bool AddText(std::string_view text, size_t begin, size_t end, BytePlaces& places) {
+    if (begin >= end) return true;
     std::string_view part = text.substr(begin, end - begin);
-    if (part.empty()) return true;
     const bool adds_space = tokenizer_.options_.words.adds_space() && part[0] != ' ';
     if (adds_space) {
       with_space_.assign(1, ' ').append(part);
@@ -100,7 +101,7 @@ class BpeTokenizer::Pieces {
   bool AddOriginal(std::string_view text, int32_t first) {
     BytePlaces places(text, first);
     AddedTokens::Match match;
-    for (size_t at = 0; at < text.size();) {
+    for (size_t at = 0;;) {
       match = tokenizer_.added_.FindNormalized(text, match);
       if (!AddText(text, at, match.begin, places)) return false;
       if (match.token == nullptr) return true;
@@ -116,7 +117,7 @@ class BpeTokenizer::Pieces {
     const std::string bytes = Utf8Of(text, &of_byte);
     BytePlaces places(text, of_byte);
     AddedTokens::Match match;
-    for (size_t at = 0; at < bytes.size();) {
+    for (size_t at = 0;;) {
       match = tokenizer_.added_.FindNormalized(bytes, match);
       if (!AddText(bytes, at, match.begin, places)) return false;
       if (match.token == nullptr) return true;

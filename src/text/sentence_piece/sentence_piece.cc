@@ -121,7 +121,7 @@ void SentencePieceTokenizer::AppendStretch(std::string_view original, int32_t fi
   const AlbertText text(original, first, options_.text);
   if (!added_.has_normalized()) return AppendPart(text, 0, text.text().size(), type, out);
   AddedTokens::Match match;
-  for (size_t at = 0; at < text.text().size();) {
+  for (size_t at = 0;;) {
     match = added_.FindNormalized(text.text(), match);
     if (match.begin > at) AppendPart(text, at, match.begin, type, out);
     if (match.token == nullptr) return;

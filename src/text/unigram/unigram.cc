@@ -135,15 +135,15 @@ UnigramTokenizer::UnigramTokenizer(UnigramModel model, std::string_view where, U
     if (!piece.empty() && vocabulary_.Id(piece) == id) pieces.emplace_back(piece, id);
   }
   trie_ = Trie(std::move(pieces));
-  options_.unk = Token(unk_);
+  UseUnknownToken(Token(unk_), vocabulary_, options_);
   if (options_.unk.empty() || vocabulary_.Id(options_.unk) != unk_)
     Fail("{}: the unknown piece, number {}, is \"{}\", expected a piece that is there once", where, unk_,
          Shown(options_.unk));
   AddedTokenBuilder added(options_, vocabulary_, where);
-  cls_ = added.AddNamed({.content = options_.cls});
+  added.AddUnknown();
   sep_ = added.AddNamed({.content = options_.sep});
-  added.AddNamed({.content = options_.unk});
   pad_ = added.AddNamed({.content = options_.pad});
+  cls_ = added.AddNamed({.content = options_.cls});
   mask_ = added.AddNamed({.content = options_.mask});
   ForgetAbsent(options_);
   const bool shifted = options_.tokenizer_class == TokenizerClass::kXlmRoberta;

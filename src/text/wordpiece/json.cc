@@ -47,7 +47,7 @@ Vocabulary ReadWordPieceJson(const Json& json, const std::string& path, const Js
   if (const std::string prefix = GetString(model, "continuing_subword_prefix", path); prefix != "##")
     Fail("{}: \"continuing_subword_prefix\": expected \"##\", got \"{}\"", path, Shown(prefix));
   GetInt(model, "max_input_chars_per_word", path, kMaxWordCharacters, kMaxWordCharacters);
-  options.unk = GetString(model, "unk_token", path);
+  UseUnknownToken(GetString(model, "unk_token", path), vocabulary, options);
   ReadJsonCommon(json, vocabulary, path, config, options);
   return vocabulary;
 }

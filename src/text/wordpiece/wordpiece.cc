@@ -71,7 +71,7 @@ WordPieceTokenizer::WordPieceTokenizer(Vocabulary vocabulary, std::string_view w
   next_pieces_ = Trie(std::move(next));
 
   AddedTokenBuilder added(options, vocabulary_, where);
-  unk_ = added.AddNamed({.content = options.unk});
+  unk_ = added.AddUnknown();
   sep_ = added.AddNamed({.content = options.sep});
   pad_ = added.AddNamed({.content = options.pad});
   cls_ = added.AddNamed({.content = options.cls});
