@@ -127,10 +127,10 @@ def expected(model, lines, labels):
         wrapped = (lambda ids: torch.tensor([[ids]])) if labels == "choice" else (lambda ids: torch.tensor([ids]))
         result = model(input_ids=wrapped(line["input_ids"]), token_type_ids=wrapped(line["token_type_ids"]),
                        output_hidden_states=True, output_attentions=True)
-        # Of ALBERT's inner layers HF 5 gives each, HF 4 the last of a group; lshformer the last.
-        inner = getattr(model.config, "inner_group_num", 1)
-        states = result.hidden_states if len(result.hidden_states) == model.config.num_hidden_layers + 1 else result.hidden_states[::inner]
-        for level, hidden in enumerate(states):
+        # Of ALBERT's inner layers HF 5 gives each, as lshformer does, HF 4 the last of a layer.
+        visits = model.config.num_hidden_layers * getattr(model.config, "inner_group_num", 1)
+        assert len(result.hidden_states) == visits + 1
+        for level, hidden in enumerate(result.hidden_states):
             parts.setdefault(f"hidden_states.{level}", []).append(hidden[0])
         for layer, attention in enumerate(result.attentions):
             out[f"attentions.{layer}.{index}"] = attention[0]
@@ -164,7 +164,7 @@ def expected(model, lines, labels):
                 assert torch.allclose(own, term / terms, rtol=1e-12), (own, term)
     for name, tensors in parts.items():
         out[name] = torch.cat(tensors)
-    out["last_hidden_state"] = out[f"hidden_states.{model.config.num_hidden_layers}"]
+    out["last_hidden_state"] = out[f"hidden_states.{visits}"]
     if labels:
         out["loss"] = choice_loss(model, out["logits"], lines) if labels == "choice" else \
             (total / torch.as_tensor(count)).mean() + pair_total / len(lines)

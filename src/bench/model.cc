@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
+#include <map>
 #include <memory>
+#include <numeric>
 #include <unordered_map>
 
 #include "base/error.h"
 #include "base/philox.h"
 #include "data/file_kind.h"
+#include "eval/model_cost.h"
 #include "infer/pipeline.h"
 #include "io/gzip.h"
 #include "jobs/model_source.h"
@@ -34,22 +38,27 @@ Json LengthRows(const BenchModelOptions& options, const std::vector<ModelVariant
   Json rows = Json::array();
   for (const int length : Distinct(options.lengths)) {
     const PackedBatch batch = RandomBatch(variants[0].config, options.batch_size, length, options.seed);
+    std::deque<AttentionMeter> meters;
     std::vector<std::function<void()>> runs;
     for (const ModelPtr& model : models) {
-      runs.push_back([&batch, model = model.get()] {
+      runs.push_back([&batch, model = model.get(), meter = &meters.emplace_back(/*backward=*/false)] {
         const torch::NoGradGuard no_gradients;
-        model->Forward(batch, {});
+        ForwardOptions forward;
+        meter->LookAt(forward);
+        model->Forward(batch, forward);
+        meter->Stop();  // the first run is not timed
       });
     }
     const std::vector<Timing> timings = TimeInterleaved(runs, options.runs);
+    const std::vector<int64_t> sequences(static_cast<size_t>(options.batch_size), length);
     for (size_t v = 0; v < variants.size(); ++v)
-      rows.push_back(ModelRow(variants[v], "forward", options.batch_size, length, batch.tokens.size(), timings[v]));
+      rows.push_back(ModelRow(variants[v], /*backward=*/false, length, sequences, meters[v], timings[v]));
   }
   return rows;
 }
 
 // {"text", "text_pair"} a line. All are tokenised before anything is timed; an error in one ends the run.
-std::vector<EmbedQuery> ReadQueries(const std::string& path, const Pipeline& pipeline, int64_t& tokens) {
+std::vector<EmbedQuery> ReadQueries(const std::string& path, const Pipeline& pipeline, std::vector<int64_t>& lengths) {
   LineReader lines(path);
   std::vector<EmbedQuery> queries;
   for (std::string line; lines.Next(line);) {
@@ -60,7 +69,7 @@ std::vector<EmbedQuery> ReadQueries(const std::string& path, const Pipeline& pip
     if (HasValue(object, "text_pair")) input.text_pair = GetString(object, "text_pair", where);
     Outcome<EmbedQuery> query = pipeline.PrepareEmbed(input, pipeline.options().embedding);
     if (!query.ok()) Fail("{}: {}", where, query.error);
-    tokens += static_cast<int64_t>(query.value.text.ids.size());
+    lengths.push_back(static_cast<int64_t>(query.value.text.ids.size()));
     queries.push_back(std::move(query.value));
   }
   if (queries.empty()) Fail("{}: holds no text", path);
@@ -75,18 +84,27 @@ Json TextRows(const BenchModelOptions& options, const std::vector<ModelVariant>&
   predict.batch_tokens = options.batch_tokens;
   const std::shared_ptr<const Tokenizer> tokenizer = Tokenizer::Load(options.model_name_or_path);
   std::vector<std::unique_ptr<Pipeline>> pipelines;
+  std::deque<AttentionMeter> meters;
   for (const ModelVariant& variant : variants) {
     predict.precision = variant.precision;
+    predict.adjust_forward = [meter = &meters.emplace_back(/*backward=*/false)](ForwardOptions& forward) {
+      meter->LookAt(forward);
+    };
     pipelines.push_back(std::make_unique<Pipeline>(LoadVariant(options, variant), tokenizer, predict));
   }
-  int64_t tokens = 0;
-  const std::vector<EmbedQuery> queries = ReadQueries(options.input, *pipelines[0], tokens);
+  std::vector<int64_t> lengths;
+  const std::vector<EmbedQuery> queries = ReadQueries(options.input, *pipelines[0], lengths);
   std::vector<std::function<void()>> runs;
-  for (const auto& pipeline : pipelines) runs.push_back([&queries, &pipeline] { pipeline->Run(queries); });
+  for (size_t v = 0; v < variants.size(); ++v) {
+    runs.push_back([&queries, &pipeline = *pipelines[v], &meter = meters[v]] {
+      pipeline.Run(queries);
+      meter.Stop();  // the first run is not timed
+    });
+  }
   const std::vector<Timing> timings = TimeInterleaved(runs, options.runs);
   Json rows = Json::array();
   for (size_t v = 0; v < variants.size(); ++v)
-    rows.push_back(ModelRow(variants[v], "forward", static_cast<int64_t>(queries.size()), 0, tokens, timings[v]));
+    rows.push_back(ModelRow(variants[v], /*backward=*/false, 0, lengths, meters[v], timings[v]));
   return rows;
 }
 
@@ -212,15 +230,31 @@ void CheckLengths(const std::vector<int>& lengths, int batch, const ModelConfig&
   }
 }
 
-Json ModelRow(const ModelVariant& variant, const char* direction, int64_t batch, int64_t length, int64_t tokens,
-              const Timing& timing) {
+namespace {
+
+// A backward has two products for each of the forward's. Null where costs are not known.
+Json Gflops(const ModelConfig& config, bool backward, const std::vector<int64_t>& sequences, double seconds) {
+  if (!HasCosts(config)) return {};
+  std::map<int64_t, int64_t> counts;  // by length
+  for (const int64_t length : sequences) ++counts[length];
+  double flops = 0;
+  for (const auto& [length, count] : counts) flops += static_cast<double>(count) * EncoderFlops(config, length);
+  return (backward ? 3 : 1) * flops / seconds / 1e9;
+}
+
+}  // namespace
+
+Json ModelRow(const ModelVariant& variant, bool backward, int64_t length, const std::vector<int64_t>& sequences,
+              const AttentionMeter& attention, const Timing& timing) {
   const bool attends = FamilyOf(variant.config).encoder_layers;
+  const auto batch = static_cast<int64_t>(sequences.size());
+  const int64_t tokens = std::accumulate(sequences.begin(), sequences.end(), int64_t{0});
   const AttentionSpec& spec = variant.config.layer_attention(0);
   Json row = {
       {"name", variant.name},
       {"attention", attends ? Json(Name(spec)) : Json()},
       {"spec", attends ? ToJson(spec) : Json()},
-      {"direction", direction},
+      {"direction", backward ? "forward_backward" : "forward"},
       {"dtype", Name(variant.precision)},
       {"matmul_precision", variant.precision == Precision::kFloat32 ? Json(Name(ActiveMatmulPrecision())) : Json()},
       {"batch", batch},
@@ -232,6 +266,9 @@ Json ModelRow(const ModelVariant& variant, const char* direction, int64_t batch,
   const double seconds = timing.median_ms / 1e3;
   row["tokens_per_second"] = static_cast<double>(tokens) / seconds;
   row["sequences_per_second"] = static_cast<double>(batch) / seconds;
+  row["gflops"] = Gflops(variant.config, backward, sequences, seconds);
+  row["pairs_fraction"] = attention.pairs_fraction();
+  row["work_bytes"] = attention.work_bytes();
   return row;
 }
 

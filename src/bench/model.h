@@ -6,6 +6,7 @@
 
 #include "attention/spec_changes.h"
 #include "base/json.h"
+#include "bench/attention_meter.h"
 #include "data/batch.h"
 #include "jobs/measure.h"
 #include "kernels/precision.h"
@@ -54,8 +55,10 @@ PackedBatch RandomBatch(const ModelConfig& config, int sequences, int length, ui
 // UsageError: a length beyond the position table, or a batch of too many tokens (`batch_name` sets its sequences).
 void CheckLengths(const std::vector<int>& lengths, int batch, const ModelConfig& config, const char* batch_name);
 
-// A row of the benchmark's JSON. `length` is 0 where texts have lengths of their own.
-Json ModelRow(const ModelVariant& variant, const char* direction, int64_t batch, int64_t length, int64_t tokens,
-              const Timing& timing);
+// A row of the benchmark's JSON, of sequences of so many tokens each. `length` is 0 where texts have lengths of their
+// own. "gflops" are those of EncoderFlops, with a backward three times as many; null, as the figures of attention,
+// where a model has none.
+Json ModelRow(const ModelVariant& variant, bool backward, int64_t length, const std::vector<int64_t>& sequences,
+              const AttentionMeter& attention, const Timing& timing);
 
 }  // namespace lshformer

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <memory>
 
@@ -45,19 +46,30 @@ class Trainee {
     std::vector<torch::Tensor> first;
     for (const auto& [name, parameter] : step_.parameters())
       if (name == FamilyOf(model_->config()).first_parameter) first.push_back(parameter);
-    ForwardOptions forward;
-    forward.train = true;
-    forward.seed = options_.seed;
-    forward.gradient_checkpointing = options_.gradient_checkpointing;
-    forward.head_only = true;  // as HeadLoss
     const TensorMemory memory;
-    const torch::Tensor loss = model_->Forward(batch_, forward).loss;
+    const torch::Tensor loss = model_->Forward(batch_, OfTraining()).loss;
     loss.backward(/*gradient=*/{}, /*retain_graph=*/false, /*create_graph=*/false, first);
     ClearGradients();
     return memory.peak();
   }
 
+  void CountAttention(const AttentionMeter& meter) {
+    const torch::NoGradGuard no_gradients;
+    ForwardOptions forward = OfTraining();
+    meter.LookAt(forward);
+    model_->Forward(batch_, forward);
+  }
+
  private:
+  ForwardOptions OfTraining() const {
+    ForwardOptions forward;
+    forward.train = true;
+    forward.seed = options_.seed;
+    forward.gradient_checkpointing = options_.gradient_checkpointing;
+    forward.head_only = true;  // as HeadLoss
+    return forward;
+  }
+
   void ClearGradients() {
     for (const auto& [name, parameter] : step_.parameters()) parameter.mutable_grad().reset();
   }
@@ -169,17 +181,19 @@ Json Rows(int length, const std::vector<ModelVariant>& variants, const BenchTrai
   std::vector<std::unique_ptr<Trainee>> trainees;
   std::vector<std::function<void()>> runs;
   std::vector<int64_t> activation_bytes;
+  std::deque<AttentionMeter> meters;
   for (const ModelVariant& variant : variants) {
     trainees.push_back(std::make_unique<Trainee>(
         variant, LabelledBatch(variant.config, options.batch_size, length, options.seed), training));
     activation_bytes.push_back(trainees.back()->ActivationBytes());
+    trainees.back()->CountAttention(meters.emplace_back(/*backward=*/true));
     runs.push_back([trainee = trainees.back().get()] { trainee->Step(); });
   }
   const std::vector<Timing> timings = TimeInterleaved(runs, options.runs);
+  const std::vector<int64_t> sequences(static_cast<size_t>(options.batch_size), length);
   Json rows = Json::array();
   for (size_t v = 0; v < variants.size(); ++v) {
-    rows.push_back(ModelRow(variants[v], "forward_backward", options.batch_size, length,
-                            int64_t{length} * options.batch_size, timings[v]));
+    rows.push_back(ModelRow(variants[v], /*backward=*/true, length, sequences, meters[v], timings[v]));
     const bool layered = FamilyOf(variants[v].config).encoder_layers;
     rows.back()["layers"] = layered ? Json(variants[v].config.num_hidden_layers) : Json();
     rows.back()["reversible"] = variants[v].config.reversible;

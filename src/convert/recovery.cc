@@ -24,16 +24,17 @@ torch::Tensor DistanceOf(const torch::Tensor& states, const torch::Tensor& wante
   return (states - target).square().sum() / target.square().sum();
 }
 
-// Behind every layer; reversible layers keep no states that gradients go through, so behind the last alone.
-torch::Tensor Distance(const ModelOutput& output, const ModelOutput& wanted, bool reversible) {
+// Behind every layer, of which each is `inner` states (inner_group_num); reversible layers keep no states that
+// gradients go through, so behind the last alone.
+torch::Tensor Distance(const ModelOutput& output, const ModelOutput& wanted, bool reversible, size_t inner) {
   if (reversible) return DistanceOf(output.last_hidden_state, wanted.last_hidden_state);
   torch::Tensor sum;
   const std::vector<torch::Tensor>& states = output.hidden_states;
-  for (size_t i = 1; i < states.size(); ++i) {  // 0: the embeddings, which no attention reaches
+  for (size_t i = inner; i < states.size(); i += inner) {  // 0: the embeddings, which no attention reaches
     const torch::Tensor part = DistanceOf(states[i], wanted.hidden_states[i]);
     sum = sum.defined() ? sum + part : part;
   }
-  return sum / static_cast<double>(states.size() - 1);
+  return sum / static_cast<double>((states.size() - 1) / inner);
 }
 
 // Σ p (log p − log q) over each sequence's tokens, the mean over sequences.
@@ -127,7 +128,7 @@ TrainingLoss DistanceToExact(Model& exact, bool answers) {
       wanted = exact.Forward(batch, forward);
     }
     const ModelOutput output = student.Forward(batch, forward);
-    torch::Tensor distance = Distance(output, wanted, reversible);
+    torch::Tensor distance = Distance(output, wanted, reversible, static_cast<size_t>(exact.config().inner_group_num));
     if (answers) distance = distance + AnswerDistance(output, wanted, batch);
     return std::vector<torch::Tensor>{distance};
   };

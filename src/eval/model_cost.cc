@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cost.h"
+#include "models/family.h"
 #include "ops/attention.h"
 
 namespace lshformer {
@@ -50,23 +51,48 @@ double TrainingFloats(const ModelConfig& config, double tokens) {
   return embeddings + streams + gradients + hidden + std::max(attention, feed_forward);
 }
 
+double AttentionFlops(const ModelConfig& config, int64_t length) {
+  double flops = 0;
+  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
+    flops += static_cast<double>(config.inner_group_num) * CostOfAttention(config.layer_attention(layer),
+                                                                           static_cast<int>(config.num_attention_heads),
+                                                                           static_cast<int>(config.head_dim()), length)
+                                                               .full_flops();
+  return flops;
+}
+
+double LinearFlops(const ModelConfig& config, int64_t length) {
+  const double n = static_cast<double>(length), hidden = static_cast<double>(config.hidden_size);
+  const double inner = static_cast<double>(config.intermediate_size), layers = static_cast<double>(config.visits());
+  double flops = layers * 2 * n * (4 * hidden * hidden + (config.shape.gated ? 3 : 2) * hidden * inner);
+  if (config.embedding_size != 0)  // the map from embeddings to layers
+    flops += 2 * n * static_cast<double>(config.embedding_width()) * hidden;
+  return flops;
+}
+
 }  // namespace
+
+bool HasCosts(const ModelConfig& config) {
+  const Family& family = FamilyOf(config);
+  return family.encoder_layers && family.word_table.empty();
+}
+
+double EncoderFlops(const ModelConfig& config, int64_t length) {
+  return AttentionFlops(config, length) + LinearFlops(config, length);
+}
 
 ModelCost CostOfForward(const ModelConfig& config, int64_t length, double labelled) {
   const double n = static_cast<double>(length), hidden = static_cast<double>(config.hidden_size);
-  const double inner = static_cast<double>(config.intermediate_size), layers = static_cast<double>(config.visits());
   const double width = static_cast<double>(config.embedding_width());
   const int heads = static_cast<int>(config.num_attention_heads), head_dim = static_cast<int>(config.head_dim());
   ModelCost cost;
+  cost.attention_flops = AttentionFlops(config, length);
+  cost.linear_flops = LinearFlops(config, length);
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     const AttentionSpec& spec = config.layer_attention(layer);
-    cost.attention_flops +=
-        static_cast<double>(config.inner_group_num) * CostOfAttention(spec, heads, head_dim, length).full_flops();
     if (layer > 0 && spec == config.layer_attention(layer - 1)) continue;
     cost.attention_work_bytes = std::max(cost.attention_work_bytes, AttentionWorkBytes(spec, heads, head_dim, length));
   }
-  cost.linear_flops = layers * 2 * n * (4 * hidden * hidden + (config.shape.gated ? 3 : 2) * hidden * inner);
-  if (config.embedding_size != 0) cost.linear_flops += 2 * n * width * hidden;  // the map from embeddings to layers
   cost.head_flops = labelled * 2 * width * (hidden + static_cast<double>(config.vocab_size));
   cost.activation_bytes = kFloat * (n * ForwardFloats(config, n) + labelled * static_cast<double>(config.vocab_size));
   cost.training_bytes = kFloat * n * TrainingFloats(config, n);

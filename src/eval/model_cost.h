@@ -18,5 +18,10 @@ struct ModelCost {
   double total_flops() const { return attention_flops + linear_flops + head_flops; }
 };
 ModelCost CostOfForward(const ModelConfig& config, int64_t length, double labelled = 0);
+// attention_flops and linear_flops of the same, without the plans that bytes take.
+double EncoderFlops(const ModelConfig& config, int64_t length);
+
+// Whether the model is made of BERT's layers, whose costs these are.
+bool HasCosts(const ModelConfig& config);
 
 }  // namespace lshformer

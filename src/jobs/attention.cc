@@ -192,10 +192,10 @@ AttentionOutput RunAttention(const AttentionInput& in, const AttentionSpec& spec
   call.out = output(result.out);
   call.lse = result.lse.data();
   OperatorResult run = RunOperator(call);
-  if (!in.grad_output.empty()) {
+  if (in.grad_output) {
     RunOperatorBackward({call,
                          run.planned,
-                         {in.grad_output.data(), token_stride, in.head_dim},
+                         {in.grad_output->data(), token_stride, in.head_dim},
                          output(result.grad_query),
                          SharesKeys(spec) ? HeadTensor<float>{} : output(result.grad_key),
                          output(result.grad_value)});
@@ -225,8 +225,8 @@ AttentionOutput RunReferenceAttention(const AttentionInput& in, const AttentionS
   result.counts.pairs_total = outputs.pairs_total;
   result.counts.pairs_computed = outputs.pairs_computed;
   result.counts.attention_flops = 4 * int64_t{in.head_dim} * outputs.pairs_total;
-  if (!in.grad_output.empty()) {
-    const ref::Gradients grads = ref::Backward(inputs, Widened(in.grad_output));
+  if (in.grad_output) {
+    const ref::Gradients grads = ref::Backward(inputs, Widened(*in.grad_output));
     result.grad_query = Rounded(grads.query);
     result.grad_key = Rounded(grads.key);
     result.grad_value = Rounded(grads.value);
@@ -256,7 +256,7 @@ void WriteAttentionOutput(const std::string& path, const AttentionInput& in, con
     add("key_directions", DType::kF32, {in.heads, in.head_dim, directions->key_depth}, directions->key);
     add("query_directions", DType::kF32, {in.heads, in.head_dim, directions->query_depth}, directions->query);
   }
-  if (!in.grad_output.empty()) {
+  if (in.grad_output) {
     add("grad_query", DType::kF32, shape, result.grad_query);
     if (!SharesKeys(spec)) add("grad_key", DType::kF32, shape, result.grad_key);
     add("grad_value", DType::kF32, shape, result.grad_value);

@@ -15,8 +15,8 @@ namespace lshformer {
 struct AttentionInput {
   int64_t tokens = 0;
   int heads = 0, head_dim = 0;
-  // [tokens, heads, head_dim]; grad_output may be empty, key is where queries are the keys
-  std::vector<float> query, key, value, grad_output;
+  std::vector<float> query, key, value;           // [tokens, heads, head_dim]; no key where queries are the keys
+  std::optional<std::vector<float>> grad_output;  // the same, where the file has one
   std::vector<int32_t> cu_seqlens;
   std::optional<Projections> projections;  // of the file, or drawn where it has neither them nor buckets
   std::optional<Buckets> buckets;          // of the file; of queries alone where those are the keys

@@ -72,6 +72,8 @@ class Reader {
     std::optional<std::string> pair;
     if (HasValue(object, "text_pair")) pair = GetString(object, "text_pair", where);
     const Encoding encoding = Encode(GetString(object, "text", where), pair, where);
+    if (encoding.ids.size() <= tokenizer_->text_template().Of(pair ? 2 : 1).tokens())
+      Fail("{}: \"text\" has no tokens: it is blank", where);
     for (const int32_t id : encoding.ids)
       if (id >= config_.vocab_size)
         Fail("{}: the tokenizer gives id {}, the model has vocab_size {}", where, id, config_.vocab_size);

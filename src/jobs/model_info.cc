@@ -66,8 +66,7 @@ ModelCost CostAt(const ModelConfig& config, int64_t length, const std::string& f
 // position table does not reach are marked: they tell what a longer table would cost. None of a model that is made of
 // other layers than BERT's, whose costs these are.
 Json Costs(const ModelConfig& config, const std::vector<int64_t>& lengths, const std::string& folder) {
-  const Family& family = FamilyOf(config);
-  if (!family.encoder_layers || !family.word_table.empty()) return Json::array();
+  if (!HasCosts(config)) return Json::array();
   std::vector<std::pair<std::string, ModelConfig>> variants{{"dense", config}};
   for (AttentionSpec& spec : variants[0].second.attention)
     if (!Is<LocalAttention>(spec)) spec = {};  // local layers are what the model is

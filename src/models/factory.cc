@@ -70,9 +70,9 @@ ModelPtr LoadModel(const std::string& folder, Task task, uint64_t seed, bool req
   ModelConfig config = ReadModelConfig(folder + "/config.json");
   if (adjust) adjust(config);
   ValidateModelConfig(config, folder + "/config.json");
+  const ParameterMap parameters =
+      LoadParameters(folder, config, task, seed, require_head, place, ignore_mismatched_sizes);
   const Family& family = FamilyOf(config);
-  const ParameterMap parameters = LoadParameters(folder, family.parameters(config, task), config, seed, require_head,
-                                                 place, ignore_mismatched_sizes);
   return Build(family, std::move(config), task, parameters);
 }
 

@@ -219,15 +219,44 @@ bool HasNoBias(const Family& family, const std::map<std::string, std::string>& b
   });
 }
 
+bool SameInParallel(const TensorView& a, const TensorView& b) {
+  if (a.dtype != b.dtype || a.shape != b.shape) return false;
+  std::atomic<bool> same{true};
+  ParallelFor(static_cast<int64_t>(a.bytes.size()), kPiece, [&](int64_t begin, int64_t end) {
+    if (std::memcmp(a.bytes.data() + begin, b.bytes.data() + begin, static_cast<size_t>(end - begin)) != 0)
+      same = false;
+  });
+  return same;
+}
+
+// A file may hold a tied tensor under both of its names. HF's library reads a decoder whose numbers are not those of
+// the tensor that it is tied to as weights of its own: the models here have none, and would answer something else.
+void RefuseUntiedDecoder(const WeightNames& names, const std::map<std::string, std::string>& by_name,
+                         const WeightFiles& files) {
+  for (const std::string& name : files.names()) {
+    const std::string canonical = CanonicalWeightName(names, name);
+    for (const WeightAlias& alias : names.aliases) {
+      if (alias.alias != canonical) continue;
+      const std::string& tied = by_name.at(std::string(alias.tensor));  // this one's own name where it stands for it
+      if (tied != name && !SameInParallel(*files.Find(name), *files.Find(tied)))
+        Fail(
+            "{}: tensor \"{}\" differs from \"{}\", to which it is tied: models whose decoder has weights of its own "
+            "are not read",
+            files.FileOf(name), name, tied);
+    }
+  }
+}
+
 }  // namespace
 
-ParameterMap LoadParameters(const std::string& folder, const std::vector<ParameterSpec>& specs,
-                            const ModelConfig& config, uint64_t seed, bool require_head, WeightPlace place,
-                            bool ignore_mismatched_sizes) {
+ParameterMap LoadParameters(const std::string& folder, const ModelConfig& config, Task task, uint64_t seed,
+                            bool require_head, WeightPlace place, bool ignore_mismatched_sizes) {
   const auto files = std::make_shared<const WeightFiles>(folder);
   const std::string& path = files->path();
   const Family& family = FamilyOf(config);
+  const std::vector<ParameterSpec> specs = family.parameters(config, task);
   const auto by_name = MapWeightNames(family.weight_names, files->names(), path);
+  if (task == Task::kMaskedLm || task == Task::kPretraining) RefuseUntiedDecoder(family.weight_names, by_name, *files);
   WarnOfFurtherTensors(by_name, config, specs, path);
   ParameterMap parameters;
   std::vector<std::string> drawn, misfits;

@@ -20,10 +20,10 @@ torch::Tensor DrawParameter(const ParameterSpec& spec, const ModelConfig& config
 // block "head" or "pooler" that the files lack is drawn unless `require_head`; where a head is among them they are
 // named in one warning. With ignore_mismatched_sizes so is one of the block "head" whose shape there is another. Error
 // names file and tensor: missing, another shape (with the config keys behind it), a dtype that is no float, a value
-// that is not finite.
-ParameterMap LoadParameters(const std::string& folder, const std::vector<ParameterSpec>& specs,
-                            const ModelConfig& config, uint64_t seed, bool require_head,
-                            WeightPlace place = WeightPlace::kMemory, bool ignore_mismatched_sizes = false);
+// that is not finite; of a task that predicts words a decoder that differs from the tensor to which it is tied.
+ParameterMap LoadParameters(const std::string& folder, const ModelConfig& config, Task task, uint64_t seed,
+                            bool require_head, WeightPlace place = WeightPlace::kMemory,
+                            bool ignore_mismatched_sizes = false);
 
 // As float32, float16 or bfloat16 (rounded to nearest even), under the names that HF's files have. Atomic. Error if a
 // value is too large for float16.

@@ -53,10 +53,10 @@ void Encoder::AppendSpecs(std::vector<ParameterSpec>& specs, const EncoderNames&
 }
 
 Encoder::Encoder(const ParameterMap& parameters, const EncoderNames& names, const EncoderConfig& config)
-    : inner_(static_cast<size_t>(config.inner_group_num)), in_pieces_(config.chunk_size_feed_forward > 0) {
+    : in_pieces_(config.chunk_size_feed_forward > 0) {
   RotaryTables tables;
   for (size_t visit = 0; visit < names.layers.size(); ++visit) {
-    const auto layer = static_cast<int64_t>(visit / inner_);
+    const int64_t layer = static_cast<int64_t>(visit) / config.inner_group_num;
     const EncoderLayerPlace place{static_cast<uint32_t>(visit), layer, tables.Of(config, layer)};
     if (config.reversible)
       reversible_layers_.emplace_back(parameters, names.layers[visit], config, place);
@@ -107,7 +107,7 @@ torch::Tensor Encoder::Run(torch::Tensor hidden, const ForwardContext& context,
     const bool last = visit + 1 == layers_.size();
     hidden = layers_[visit](hidden, context, replay, last ? rows : torch::Tensor());  // [T, H], at last [R, H]
     if (last && norm_) hidden = (*norm_)(hidden, {}, {}, SplitOfRows(context.split, rows));
-    if (hidden_states != nullptr && (visit + 1) % inner_ == 0) hidden_states->push_back(hidden);
+    if (hidden_states != nullptr) hidden_states->push_back(hidden);
   }
   return hidden;
 }
@@ -118,10 +118,7 @@ torch::Tensor Encoder::RunReversibly(const torch::Tensor& embeddings, const Forw
   std::vector<ReversibleLayer> layers;
   for (const ReversibleEncoderLayer& layer : reversible_layers_) layers.push_back(layer(context, replay));
   if (hidden_states == nullptr) return (*norm_)(RunReversible(embeddings, layers), {}, {}, context.split);
-  size_t visit = 0;
-  const auto keep = [&](const torch::Tensor& mean) {
-    if (++visit % inner_ == 0) hidden_states->push_back(mean);
-  };
+  const auto keep = [&](const torch::Tensor& mean) { hidden_states->push_back(mean); };
   return (*norm_)(RunReversible(embeddings, layers, keep), {}, {}, context.split);
 }
 

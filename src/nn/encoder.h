@@ -26,8 +26,8 @@ class Encoder {
   Encoder(const ParameterMap& parameters, const EncoderNames& names, const EncoderConfig& config);
   // [T, H] → [T, H], or of these tokens alone, ascending, where there are some: [tokens, H]. Then an ordinary last
   // layer computes no others behind its attention. hidden_states, where given, gets the embeddings and the states
-  // behind each of num_hidden_layers layers, the last one's as the result is, behind a norm; reversible: the mean of
-  // the two streams, of which the result is the LayerNorm.
+  // behind each of EncoderConfig::visits() layers, the last one's as the result is, behind a norm; reversible: the mean
+  // of the two streams, of which the result is the LayerNorm.
   // Of several processes (context.split) all have the embeddings and get the result; in between each has its own
   // tokens. There are no hidden_states then, and no gradients where the feed-forward is computed in pieces.
   torch::Tensor operator()(torch::Tensor embeddings, const ForwardContext& context,
@@ -42,7 +42,6 @@ class Encoder {
   std::vector<EncoderLayer> layers_;                       // or, of a reversible encoder,
   std::vector<ReversibleEncoderLayer> reversible_layers_;  // these,
   std::optional<LayerNorm> norm_;                          // behind the last
-  size_t inner_;                                           // layers that give one hidden state
   bool in_pieces_;                                         // the feed-forward
 };
 

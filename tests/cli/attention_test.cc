@@ -1,4 +1,5 @@
 // The command `attention`: exact and SimHash attention against the reference, what is written, what is refused.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -224,11 +225,18 @@ TEST_F(AttentionCommand, AcceptsNoTokensAndEmptySequences) {
   AddOperands(0);
   EXPECT_EQ(Run().status, 0);
   AddIntegers("cu_seqlens", {3}, {0, 0, 0});
-  EXPECT_EQ(Run({"--attention", "simhash"}).status, 0);
-  EXPECT_EQ(Run({"--attention", "reformer"}).status, 0);
-  EXPECT_EQ(Run({"--attention", "reformer", "--reference"}).status, 0);
-  EXPECT_EQ(Run({"--attention", "clustered"}).status, 0);
-  EXPECT_EQ(Run({"--attention", "clustered", "--reference"}).status, 0);
+  for (const char* kind : {"dense", "simhash", "reformer", "clustered"}) {
+    for (const bool reference : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} {}", kind, reference));
+      std::vector<std::string> flags{"--attention", kind};
+      if (reference) flags.emplace_back("--reference");
+      ASSERT_EQ(Run(flags).status, 0);
+      const SafetensorsFile out(Output());
+      for (const char* name : {"output", "grad_query", "grad_value"})
+        EXPECT_EQ(out.Get(name, DType::kF32).shape, (std::vector<int64_t>{0, 2, 4}));
+      EXPECT_EQ(out.Find("grad_key") != nullptr, kind != std::string("reformer"));
+    }
+  }
 }
 
 }  // namespace

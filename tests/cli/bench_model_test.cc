@@ -48,7 +48,13 @@ TEST_F(BenchModelTest, OneRowPerLengthAndAttention) {
     EXPECT_EQ(rows[i]["length"], i < 2 ? 7 : 32);
     EXPECT_EQ(rows[i]["tokens"], 3 * rows[i]["length"].get<int>());
     EXPECT_GT(rows[i]["median_ms"].get<double>(), 0);
+    EXPECT_GT(rows[i]["work_bytes"].get<int64_t>(), 0);
+    EXPECT_GT(rows[i]["pairs_fraction"].get<double>(), 0);
+    EXPECT_EQ(rows[i]["pairs_fraction"] == 1, i % 2 == 0) << rows[i]["pairs_fraction"];
   }
+  // Of exact attention: two operations a weight and token, two products of 8 and 5 of the softmax a pair and head.
+  const double n = 32, flops = 3 * (2 * n * (4 * 16 * 16 + 2 * 16 * 24) + 2 * n * n * (4 * 8 + 5));
+  EXPECT_NEAR(rows[2]["gflops"].get<double>() * 1e6 * rows[2]["median_ms"].get<double>(), flops, 1e-6 * flops);
 }
 
 TEST_F(BenchModelTest, OneRowPerDtype) {
@@ -88,6 +94,10 @@ TEST_F(BenchModelTest, TextsCountTheirTokens) {
   const Json row = ParseJson(result.out, "stdout")["results"].at(0);
   EXPECT_EQ(row["tokens"], 5 + 6);
   EXPECT_EQ(row["batch"], 2);
+  EXPECT_EQ(row["pairs_fraction"], 1);
+  EXPECT_GT(row["work_bytes"].get<int64_t>(), 0);
+  const double flops = 2 * 11 * (4 * 16 * 16 + 2 * 16 * 24) + 2 * (5 * 5 + 6 * 6) * (4 * 8 + 5);
+  EXPECT_NEAR(row["gflops"].get<double>() * 1e6 * row["median_ms"].get<double>(), flops, 1e-6 * flops);
   EXPECT_NEAR(row["tokens_per_second"].get<double>() * row["median_ms"].get<double>() / 1e3, 11, 1e-6);
 }
 

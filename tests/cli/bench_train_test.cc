@@ -51,7 +51,11 @@ TEST(BenchTrain, OneRowPerLengthAndAttentionInTheOrderOfTheFlags) {
     const double seconds = row["median_ms"].get<double>() / 1e3;
     EXPECT_NEAR(row["tokens_per_second"].get<double>() * seconds, row["tokens"].get<double>(), 1e-6);
     EXPECT_NEAR(row["sequences_per_second"].get<double>() * seconds, 3, 1e-6);
+    EXPECT_EQ(row["pairs_fraction"] == 1, i % 3 == 1) << row["pairs_fraction"];
+    EXPECT_GT(row["work_bytes"].get<int64_t>(), 0);
   }
+  const double n = 32, flops = 3 * 3 * (2 * n * (4 * 16 * 16 + 2 * 16 * 24) + 2 * n * n * (4 * 8 + 5));
+  EXPECT_NEAR(rows[4]["gflops"].get<double>() * 1e6 * rows[4]["median_ms"].get<double>(), flops, 1e-6 * flops);
 }
 
 TEST(BenchTrain, Dtypes) {
@@ -130,7 +134,8 @@ TEST(BenchTrain, AModelWithoutAttentionHasNoFiguresOfIt) {
   words.emplace_back("--json");
   const Json row = ParseJson(RunCommand(words).out, "stdout")["results"][0];
   EXPECT_EQ(row["name"], "bidaf");
-  for (const char* key : {"attention", "spec", "heads", "head_dim", "layers"}) EXPECT_TRUE(row[key].is_null()) << key;
+  for (const char* key : {"attention", "spec", "heads", "head_dim", "layers", "gflops", "pairs_fraction", "work_bytes"})
+    EXPECT_TRUE(row.at(key).is_null()) << key;
 }
 
 }  // namespace

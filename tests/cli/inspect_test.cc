@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -122,6 +123,14 @@ TEST(InspectTest, ReadsText) {
   EXPECT_NE(text.at("logits"), run("{\"text\": \"The cats sat\", \"text_pair\": \"cat cat\"}\n"
                                    "{\"text\": \"[MASK] sat\"}\n")
                                    .at("logits"));
+  for (const char* blank : {"", " ", "\\u00a0\\t"}) {
+    const std::string input =
+        folder.Write("batch.jsonl", fmt::format("{{\"text\": \"the\"}}\n{{\"text\": \"{}\"}}\n", blank));
+    const auto result = RunCommand({LSHFORMER_BINARY, "inspect", "--model_name_or_path", folder / "model", "--input",
+                                    input, "--output", folder / "out.safetensors"});
+    EXPECT_EQ(result.status, 1);
+    EXPECT_EQ(result.err, "lshformer: " + input + ":2: \"text\" has no tokens: it is blank\n");
+  }
 }
 
 TEST(InspectTest, FailsWithOneLine) {

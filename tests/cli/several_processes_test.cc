@@ -151,6 +151,23 @@ TEST_F(SeveralProcessesTest, OtherFlagsOfPredictionsAreRefusedByName) {
   }
 }
 
+TEST_F(SeveralProcessesTest, InputThatEachCannotReadIsNamed) {
+  Succeeds(Train("model", {"--max_steps", "1"}));
+  const auto predict = [&](const std::string& input) {
+    return Shared(2, {LSHFORMER_BINARY, "predict", "--task", "text-classification", "--model_name_or_path",
+                      folder_ / "model", "--input", input});
+  };
+  const std::string missing = folder_ / "none.jsonl";
+  for (const CommandResult& result : predict(missing)) {
+    EXPECT_EQ(result.status, 1);
+    EXPECT_EQ(result.err, "lshformer: " + missing + ": cannot open: No such file or directory\n");
+  }
+  for (const CommandResult& result : predict("/dev/null")) {
+    EXPECT_EQ(result.status, 2);
+    EXPECT_THAT(result.err, HasSubstr("--input: each of several processes reads /dev/null: expected a regular file"));
+  }
+}
+
 TEST_F(SeveralProcessesTest, SharedTokensMakeTheModelOfOneProcess) {
   const auto words = [&](const std::string& run, const char* steps) {
     return Words("pretrain",

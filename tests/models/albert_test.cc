@@ -235,6 +235,23 @@ TEST(AlbertSharing, DepthIsNoMatterOfWeights) {
   EXPECT_EQ(deeper->Forward(Batch(config), options).hidden_states.size(), 10u);
 }
 
+// As in attentions, each inner layer of a visit counts.
+TEST(AlbertSharing, EveryInnerLayerGivesItsStates) {
+  ModelConfig config = Small();
+  config.num_hidden_layers = 2, config.inner_group_num = 2;
+  ForwardOptions options;
+  options.hidden_states = options.attentions = true;
+  const torch::NoGradGuard no_grad;
+  for (const bool reversible : {false, true}) {
+    config.reversible = reversible;
+    const ModelOutput output = CreateModel(config, Task::kEncoder, 4)->Forward(Batch(config), options);
+    ASSERT_EQ(output.hidden_states.size(), 5u);
+    EXPECT_EQ(output.attentions.size(), 4u);
+    for (size_t i = 1; i < 5; ++i) EXPECT_FALSE(output.hidden_states[i].equal(output.hidden_states[i - 1]));
+    EXPECT_EQ(output.hidden_states[4].equal(output.last_hidden_state), !reversible);
+  }
+}
+
 TEST(AlbertFiles, EverySharingIsReadBack) {
   for (const char* sharing : {"", "all", "attention", "ffn", "none"}) {
     for (const bool reversible : {false, true}) {

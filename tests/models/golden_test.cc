@@ -85,6 +85,7 @@ TEST_P(GoldenTest, AgreesWithHf) {
   if (expected_.Has("pooler_output")) expected_.Expect("pooler_output", output.pooler_output, 1e-4);
   for (size_t level = 0; level < output.hidden_states.size(); ++level)
     expected_.Expect(fmt::format("hidden_states.{}", level), output.hidden_states[level], 1e-4);
+  EXPECT_FALSE(expected_.Has(fmt::format("hidden_states.{}", output.hidden_states.size())));
   const bool has_maps = expected_.Has("attentions.0.0");
   for (size_t layer = 0; has_maps && layer < output.attentions.size(); ++layer)
     for (size_t s = 0; s < output.attentions[layer].size(); ++s)

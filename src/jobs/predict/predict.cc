@@ -406,14 +406,23 @@ std::vector<std::pair<std::string, std::string>> FactsOf(const PredictJob& job) 
   return facts;
 }
 
+void RequireRegularFile(const PredictJob& job) {
+  const std::string& path = LinesFile(job);
+  if (IsRegularFile(path)) return;
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (path != "-" && (!std::filesystem::exists(status) || std::filesystem::is_directory(status)))
+    CloseInput(OpenInput(path));  // fails as for one process
+  FailOption(LinesOption(job), "each of several processes reads {}: expected a regular file", InputName(path));
+}
+
 // The processes that share the lines, each with the same model and input.
 std::shared_ptr<Communicator> Together(const PredictJob& job) {
   std::shared_ptr<Communicator> processes = JoinProcesses(job.meeting);
   if (processes == nullptr) return processes;
   const bool single = job.text || job.question;
   if (single && !job.sequence_parallel) return processes;  // rank 0 answers it
-  if (!single && !IsRegularFile(LinesFile(job)))
-    FailOption(LinesOption(job), "each of several processes reads it: expected a regular file");
+  if (!single) RequireRegularFile(job);
   RequireSame(*processes, FactsOf(job));
   return processes;
 }
