@@ -42,7 +42,8 @@ std::string ResultText(const ConvertResult& result) {
     out += fmt::format(
         "nothing is gained on texts of these lengths: attention takes {} times the time of exact attention. Longer "
         "texts gain; on the same texts the exact model with --int8 is about twice as fast where the processor has the "
-        "instructions, and with --bf16 where bench model shows a gain. lshformer tune finds from which length on clusters pay, and "
+        "instructions, and with --bf16 where bench model shows a gain. lshformer tune finds from which length on "
+        "clusters pay, and "
         "writes it into the folder\n\n",
         Number(report, "time_fraction"));
   if (report["texts"]["embedded"].get<bool>())

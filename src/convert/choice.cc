@@ -134,7 +134,7 @@ class Chooser {
       target *= 0.998 * budget.share / real;
       try {
         Policy(budget.of, target);
-      } catch (const UsageError&) {  // even the cheapest settings cost more
+      } catch (const BudgetTooSmall&) {  // even the cheapest settings cost more
         return {};
       }
     }
@@ -185,7 +185,7 @@ class Chooser {
           other->attention = Policy(budget.of, share * drawn_tighter_);
         }
         if (other) Add(std::move(*other));
-      } catch (const UsageError&) {  // these texts are too short for it
+      } catch (const BudgetTooSmall&) {  // these texts are too short for it
       }
     }
   }

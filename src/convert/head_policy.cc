@@ -332,8 +332,9 @@ HeadChoice ChooseSettings(const HeadTable& table, const torch::Tensor& cost, dou
   constexpr double kLeast = 1e-15, kMost = 1e15;
   const auto [choice, least] = Cheapest(table, cost, kMost);
   if (least > budget)
-    Fail("{}: no setting of the heads comes down to {:.4g} on these texts; the least is {:.4g}",
-         OptionName{budget_option}, budget, least);
+    throw BudgetTooSmall(
+        fmt::format("{}: no setting of the heads comes down to {:.4g} on these texts; the least is {:.4g}",
+                    OptionName{budget_option}, budget, least));
   double low = std::log(kLeast), high = std::log(kMost);
   HeadChoice within = choice;
   for (int step = 0; step < 100; ++step) {

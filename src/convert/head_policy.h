@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "convert/calibration.h"
 
 namespace lshformer {
@@ -56,8 +57,13 @@ struct HeadCosts {
 HeadCosts MeasureCosts(Model& exact, const CalibrationTexts& texts, const LayerDirections& directions,
                        const std::vector<AttentionSpec>& attention);
 
-// [layers][heads] → setting. Costs are table.pairs or table.time. Error: even the cheapest settings cost more than the
-// budget; it tells what they cost.
+// Even the cheapest settings cost more on these texts. It tells what they cost.
+class BudgetTooSmall : public Error {
+ public:
+  using Error::Error;
+};
+
+// [layers][heads] → setting. Costs are table.pairs or table.time. Error: BudgetTooSmall.
 using HeadChoice = std::vector<std::vector<int>>;
 HeadChoice ChooseSettings(const HeadTable& table, const torch::Tensor& cost, double budget, const char* budget_option);
 

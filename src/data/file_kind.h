@@ -14,7 +14,7 @@ bool IsJsonLines(std::string_view path);  // .jsonl, .ndjson or .json
 // Rows of JSON: by the name, else by what the file begins with, which is an object or a list of objects or lists. What
 // can be read once alone goes by its name.
 bool HoldsJson(const std::string& path);
-bool IsTable(std::string_view path);      // .tsv or .csv
+bool IsTable(std::string_view path);  // .tsv or .csv
 // Error where a name ends as a table's, whose header and labels would be taken for text.
 void RefuseTable(const std::string& path);
 

@@ -68,7 +68,8 @@ class AddedTokens {
 };
 
 // Parts of a normalised text: those that are a "normalized" token, and what lies between them, with nullptr; none is
-// empty, and a token's may overlap with that of the one before (Find). Calls action(token, part) until it returns false.
+// empty, and a token's may overlap with that of the one before (Find). Calls action(token, part) until it returns
+// false.
 template <class Action>
 void ForEachPart(const AddedTokens& tokens, const NormalizedText& text, const Action& action) {
   if (!tokens.has_normalized()) {

@@ -114,8 +114,8 @@ TEST_P(ThreadCountsTest, ChangeNoBit) {
   EXPECT_GE(compared, 5);  // float32 at least
 }
 
-// Weights' gradients are sums over tokens, here of more than one piece of them. (oneDNN's AVX2 kernels divide such a sum
-// among the threads: docs/architecture.md.)
+// Weights' gradients are sums over tokens, here of more than one piece of them. (oneDNN's AVX2 kernels divide such a
+// sum among the threads: docs/architecture.md.)
 TEST_P(ThreadCountsTest, ChangeNoBitOfTraining) {
   if (std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr) GTEST_SKIP() << "oneDNN is limited already";
   if (!Has(dnnl::cpu_isa::avx512_core)) GTEST_SKIP() << "this CPU has no AVX-512";

@@ -82,7 +82,7 @@ TEST(ChooseWithin, IsNotBeatenByItsOwnTable) {
     const auto is_policy = [&](const Candidate& row) { return row.name == "head by head" && row.budget == share; };
     EXPECT_EQ(std::any_of(rows.begin(), rows.end(), is_policy), chosen.setting != "head by head");
   }
-  EXPECT_THROW(ChooseWithin(field, {HeadCost::kPairs, 0.01}), UsageError);
+  EXPECT_THROW(ChooseWithin(field, {HeadCost::kPairs, 0.01}), Error);
 }
 
 TEST(CompareBeside, WhatWasAskedForIsTheFirst) {

@@ -32,10 +32,10 @@ std::ostream& operator<<(std::ostream& stream, const Case& one) { return stream 
 ModelConfig Config(const Case& one) {
   ModelConfig config = DefaultModelConfig(one.type, "test");
   ApplyOverrides(config,
-                 "vocab_size=60,hidden_size=48,num_hidden_layers=2,num_attention_heads=6,intermediate_size=40,"
-                 "max_position_embeddings=160,initializer_range=0.2",
+                 std::string("vocab_size=60,hidden_size=48,num_hidden_layers=2,num_attention_heads=6,"
+                             "intermediate_size=40,max_position_embeddings=160,initializer_range=0.2") +
+                     (*one.changes == 0 ? "" : ",") + one.changes,
                  "test");
-  if (*one.changes != 0) ApplyOverrides(config, one.changes, "test");
   const std::vector<AttentionSpec> layers = ParseAttentionList(ParseJson(one.attention, "test"), "test");
   config.attention.assign(static_cast<size_t>(config.num_hidden_layers), layers.front());
   ValidateModelConfig(config, "test");

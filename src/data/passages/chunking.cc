@@ -51,7 +51,6 @@ void CheckSpans(std::string_view text, std::span<const CodePointSpan> spans) {
 std::vector<CodePointSpan> SpansOf(const Json& list, std::string_view place) {
   const auto is_place = [](const Json& value) { return value.is_number_integer() && value >= 0 && value <= INT32_MAX; };
   if (!list.is_array()) Fail("{}: expected a list of [start, end], got {}", place, ShownValue(list));
-  if (list.empty()) Fail("{}: expected one or more, got an empty list", place);
   std::vector<CodePointSpan> spans;
   for (const Json& span : list) {
     if (!span.is_array() || span.size() != 2)
@@ -65,7 +64,10 @@ std::vector<CodePointSpan> SpansOf(const Json& list, std::string_view place) {
 }
 
 std::vector<CodePointSpan> ReadSpans(const Json& object, std::string_view where) {
-  return SpansOf(GetList(object, "spans", where), fmt::format("{}: \"spans\"", where));
+  const std::string place = fmt::format("{}: \"spans\"", where);
+  const Json& list = GetList(object, "spans", where);
+  if (list.empty()) Fail("{}: expected one or more, got an empty list", place);
+  return SpansOf(list, place);
 }
 
 size_t EndOfWords(const Encoding& tokens, size_t begin, size_t most, const Tokenizer& tokenizer) {

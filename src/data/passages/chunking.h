@@ -27,9 +27,9 @@ struct ChunkOptions {
 
 using CodePointSpan = std::pair<int32_t, int32_t>;  // half-open
 
-// [[start, end], …], one at least, in whole numbers. Error beginning with `place`, which says what the list is called.
+// [[start, end], …] in whole numbers. Error beginning with `place`, which says what the list is called.
 std::vector<CodePointSpan> SpansOf(const Json& list, std::string_view place);
-// Those of an object's "spans". Error naming `where`.
+// Those of an object's "spans", one at least. Error naming `where`.
 std::vector<CodePointSpan> ReadSpans(const Json& object, std::string_view where);
 
 struct TextChunk {

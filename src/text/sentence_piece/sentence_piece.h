@@ -37,9 +37,9 @@ bool PieceContinuesWord(const std::string& piece);
 
 class SentencePieceTokenizer final : public PieceTokenizer {
  public:
-  // `spiece` is the file's content; Error if it is not a model that is safe to use (text/sentence_piece/model.h), or calls
-  // its unknown piece otherwise than the options. Others of the five tokens that it lacks get ids at its end, as in HF.
-  // `files` are those it comes with, for Save.
+  // `spiece` is the file's content; Error if it is not a model that is safe to use (text/sentence_piece/model.h), or
+  // calls its unknown piece otherwise than the options. Others of the five tokens that it lacks get ids at its end, as
+  // in HF. `files` are those it comes with, for Save.
   SentencePieceTokenizer(const std::string& spiece, const std::string& where, const SentencePieceOptions& options,
                          TokenizerFiles files);
   ~SentencePieceTokenizer() override;
