@@ -55,6 +55,13 @@ TEST_P(TiedDecoderTest, OneOfItsOwnIsRefusedWhereItIsNeeded) {
         "{}: tensor \"{}\" differs from \"{}\", to which it is tied: models whose decoder has weights of its own are "
         "not read",
         folder / "model.safetensors", alias.alias, alias.tensor);
+    if (alias.alias.ends_with("bias")) {  // told of, and ignored
+      EXPECT_TRUE(LoadModel(folder.path(), task_, 0, /*require_head=*/true)
+                      ->NamedParameters()
+                      .front()
+                      .second.equal(ours.front().second));
+      continue;
+    }
     for (const bool require_head : {false, true})
       EXPECT_EQ(ErrorOf([&] { LoadModel(folder.path(), task_, 0, require_head); }), error);
     LoadModel(folder.path(), Task::kEncoder, 0, /*require_head=*/false);
