@@ -35,9 +35,8 @@ bool HoldsJson(const std::string& path) {
     for (std::string line; begin.size() < 2 && lines.Next(line);) {
       if (begin.empty()) StripByteOrderMark(line);
       // Prose may begin with a brace; a line that is a whole object does not.
-      if (begin.empty() && line.find_first_not_of(" \t\r") < line.size() &&
-          line[line.find_first_not_of(" \t\r")] == '{')
-        return Json::accept(line);
+      const size_t first = line.find_first_not_of(" \t\r");
+      if (begin.empty() && first != line.npos && line[first] == '{') return Json::accept(line);
       for (const char sign : line)
         if (!IsBlank({&sign, 1}) && begin.size() < 2) begin += sign;
     }

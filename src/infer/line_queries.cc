@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/not_finite.h"
 #include "data/file_kind.h"
+#include "data/json_rows.h"
 #include "data/passages/chunking.h"
 #include "infer/long_line.h"
 #include "infer/member_text.h"
@@ -71,10 +72,7 @@ void Read(const Pipeline& pipeline, const Json& object, std::string_view where, 
 
 void Read(const Pipeline& pipeline, const Json& object, std::string_view where, Outcome<ChooseQuery>& query) {
   ChoiceInput input{RequiredText(object, "question", where), RequiredText(object, "context", where), {}};
-  const auto found = object.find("options");
-  if (found == object.end()) Fail("{}: \"options\" is missing", where);
-  if (!found->is_array()) Fail("{}: \"options\": expected a list, got {}", where, ShownValue(*found));
-  for (const Json& option : *found) {
+  for (const Json& option : GetList(object, "options", where)) {
     if (!option.is_string())
       Fail("{}: \"options\"[{}]: expected a string, got {}", where, input.options.size(), ShownValue(option));
     input.options.push_back(option.get<std::string>());

@@ -55,6 +55,14 @@ class SeveralProcessesTest : public TrainingRunTest {
     return results[0].out;
   }
 
+  // Classes of lines.jsonl by the model in "model".
+  std::vector<std::string> Predict(const std::vector<std::string>& more) const {
+    std::vector<std::string> words{LSHFORMER_BINARY,       "predict",         "--task",  "text-classification",
+                                   "--model_name_or_path", folder_ / "model", "--input", folder_ / "lines.jsonl"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+
   std::string FileOf(const std::string& name) const { return ReadFile(folder_ / name); }
 };
 
@@ -81,18 +89,7 @@ TEST_F(SeveralProcessesTest, EvaluationAndAnswersAreTheSame) {
     lines += i == 170 ? "not JSON\n" : fmt::format("{{\"id\": {}, \"text\": \"good {} bad\"}}\n", i, i % 26);
   folder_.Write("lines.jsonl", lines);
   const auto predict = [&](const std::string& output) {
-    return std::vector<std::string>{LSHFORMER_BINARY,
-                                    "predict",
-                                    "--task",
-                                    "text-classification",
-                                    "--model_name_or_path",
-                                    folder_ / "model",
-                                    "--input",
-                                    folder_ / "lines.jsonl",
-                                    "--output",
-                                    folder_ / output,
-                                    "--batch_tokens",
-                                    "16"};
+    return Predict({"--output", folder_ / output, "--batch_tokens", "16"});
   };
   EXPECT_EQ(RunCommand(predict("alone.jsonl")).status, 1);
   const std::vector<CommandResult> shared = Shared(2, predict("shared.jsonl"));
@@ -133,16 +130,7 @@ TEST_F(SeveralProcessesTest, OtherFlagsOfPredictionsAreRefusedByName) {
   Succeeds(Train("model", {"--max_steps", "1"}));
   folder_.Write("lines.jsonl", "{\"text\": \"good\"}\n");
   const std::vector<CommandResult> results = Shared(2, [&](int rank) {
-    return std::vector<std::string>{LSHFORMER_BINARY,
-                                    "predict",
-                                    "--task",
-                                    "text-classification",
-                                    "--model_name_or_path",
-                                    folder_ / "model",
-                                    "--input",
-                                    folder_ / "lines.jsonl",
-                                    "--max_seq_length",
-                                    rank == 0 ? "16" : "8"};
+    return Predict({"--max_seq_length", rank == 0 ? "16" : "8"});
   });
   for (const CommandResult& result : results) {
     EXPECT_EQ(result.status, 1);

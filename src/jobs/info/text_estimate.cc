@@ -12,7 +12,6 @@
 #include "jobs/measure.h"
 #include "kernels/cost.h"
 #include "kernels/matmul.h"
-#include "models/family.h"
 
 namespace lshformer {
 namespace {
@@ -115,8 +114,7 @@ std::vector<TextEstimate> EstimateTexts(const ModelConfig& config, const SpeedPr
 }
 
 Json EstimatesJson(const ModelConfig& config, int64_t parameters, const std::vector<int64_t>& lengths) {
-  const Family& family = FamilyOf(config);
-  if (!family.encoder_layers || !family.word_table.empty()) return nullptr;
+  if (!HasCosts(config)) return nullptr;
   const SpeedProbe probe = ProbeSpeed(config);
   Json rates = Json::object(), texts = Json::array();
   for (const auto& [kind, rate] : probe.attention_gflops) rates[kind] = rate;
