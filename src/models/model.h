@@ -122,7 +122,8 @@ void CheckStreams(const PackedBatch& batch, const Family& family);
 // naming a part that is in no name.
 void RedrawParameters(Model& model, const std::vector<std::string>& parts, uint64_t seed);
 
-// Random weights from (seed, parameter name): normal(0, initializer_range), biases 0, LayerNorm 1 / 0, padding row 0.
+// Random weights from (seed, parameter name): normal(0, initializer_range), biases 0, LayerNorm 1 / 0, padding row 0;
+// where a family draws otherwise, as its parameters say (Initial).
 ModelPtr CreateModel(const ModelConfig& config, Task task, uint64_t seed);
 
 // Where a loaded model keeps its weights: in memory of its own, or, where a file holds them as float32, in the mapped

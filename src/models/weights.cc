@@ -151,6 +151,13 @@ torch::Tensor DrawParameter(const ParameterSpec& spec, const ModelConfig& config
       DrawNumbers(tensor, seed, spec.name,
                   [&](PhiloxStream& stream) { return spec.bound * (2 * stream.Uniform() - 1); });
       break;
+    case Initial::kCutNormal:
+      DrawNumbers(tensor, seed, spec.name, [&](PhiloxStream& stream) {
+        double number = spec.deviation * stream.Normal();
+        while (std::abs(number) > spec.bound) number = spec.deviation * stream.Normal();
+        return number;
+      });
+      break;
   }
   if (spec.initial == Initial::kNormalPaddingRow && config.pad_token_id >= 0 && config.pad_token_id < spec.shape[0])
     tensor[config.pad_token_id].zero_();

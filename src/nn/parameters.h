@@ -14,8 +14,9 @@
 namespace lshformer {
 
 // kNormalPaddingRow: row pad_token_id is 0. kUniform: between −bound and bound, where BERT's one deviation for all
-// would not do: a recurrent layer, say, starts with 1/√d whatever its input's width.
-enum class Initial { kNormal, kNormalPaddingRow, kZero, kOne, kUniform };
+// would not do: a recurrent layer, say, starts with 1/√d whatever its input's width. kCutNormal: normal with a
+// deviation of its own, of numbers in ±bound alone.
+enum class Initial { kNormal, kNormalPaddingRow, kZero, kOne, kUniform, kCutNormal };
 
 // What a parameter is to those who train and count, whatever its name.
 struct ParameterRole {
@@ -34,7 +35,8 @@ struct ParameterSpec {
   std::string block;   // "embeddings", "encoder.layer.0", "pooler", "head"; "": not counted
   std::string reason;  // which config keys make the shape: "intermediate_size 512"
   ParameterRole role{};
-  double bound = 0;  // of kUniform
+  double bound = 0;      // of kUniform and kCutNormal
+  double deviation = 0;  // of kCutNormal, before the cut
   int64_t elements() const;
 };
 

@@ -3,14 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <map>
 
 #include "base/parallel.h"
 #include "base/philox.h"
 #include "data/masking.h"
 #include "io/safetensors.h"
 #include "kernels/matmul.h"
+#include "models/family.h"
 #include "models/model.h"
 #include "models/weights.h"
 #include "ops/threads.h"
@@ -52,6 +55,38 @@ TEST(ModernBertConfig, LayersAreLocalByTheirTypes) {
             "config.json: \"layer_types\": expected 4 (num_hidden_layers), got 1");
   EXPECT_EQ(ParseError(kModern + R"("layer_types":["full_attention","chunked","",""]})"),
             "config.json: \"layer_types\"[1]: expected \"full_attention\" or \"sliding_attention\", got \"chunked\"");
+}
+
+// New weights: normal, cut at two deviations, which depend on the kind of map (transformers'
+// ModernBertPreTrainedModel).
+TEST(ModernBertConfig, NewWeightsAreCutAndNarrowerWhereMapsAddToTheStates) {
+  ModelConfig config = Parse(kModern + R"("intermediate_size":64,"initializer_range":0.5,"num_labels":40})");
+  constexpr double kCutAtTwo = 0.8796;  // the deviation of what is left of a normal number, in deviations
+  const double out = 0.5 / std::sqrt(2.0 * 4), final_out = 1 / std::sqrt(32.0);
+  const std::map<std::string, double> deviations{{"model.embeddings.tok_embeddings.weight", 0.5},
+                                                 {"model.layers.1.attn.Wqkv.weight", 0.5},
+                                                 {"model.layers.1.attn.Wo.weight", out},
+                                                 {"model.layers.1.mlp.Wi.weight", 0.5},
+                                                 {"model.layers.1.mlp.Wo.weight", out},
+                                                 {"head.dense.weight", out},
+                                                 {"classifier.weight", final_out}};
+  size_t found = 0;
+  for (const ParameterSpec& spec : FamilyOf(config).parameters(config, Task::kSequenceClassification)) {
+    const auto expected = deviations.find(spec.name);
+    if (expected == deviations.end()) continue;
+    ++found;
+    const torch::Tensor drawn = DrawParameter(spec, config, 3).detach().to(torch::kFloat64);
+    const double deviation = expected->second, spread = drawn.std(/*unbiased=*/false).item<double>();
+    EXPECT_LE(drawn.abs().max().item<double>(), 2 * deviation) << spec.name;
+    EXPECT_GT(drawn.abs().max().item<double>(), 1.7 * deviation) << spec.name;
+    EXPECT_NEAR(spread, kCutAtTwo * deviation, 0.08 * deviation) << spec.name;
+    EXPECT_NEAR(drawn.mean().item<double>(), 0, 0.1 * deviation) << spec.name;
+  }
+  EXPECT_EQ(found, deviations.size());
+  ApplyOverrides(config, "initializer_cutoff_factor=0.5", "test");
+  for (const ParameterSpec& spec : FamilyOf(config).parameters(config, Task::kEncoder))
+    if (spec.name == "model.layers.0.mlp.Wi.weight")
+      EXPECT_LE(DrawParameter(spec, config, 3).abs().max().item<double>(), 0.25);
 }
 
 // "attention" is for the other layers; a list may hold the local ones too, as they are.

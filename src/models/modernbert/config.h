@@ -17,6 +17,7 @@ struct ModernBertConfig {
   Activation classifier_activation = Activation::kGelu;
   int64_t local_attention = 128;           // keys that a local layer's query sees, half of them on each side
   int64_t global_attn_every_n_layers = 3;  // where layer_types says nothing: layer i is local unless n divides i
+  double initializer_cutoff_factor = 2;    // new weights lie within so many deviations
   std::vector<bool> local_layers;          // layer_types; empty: as above
   Rotary global_rotary{.theta = 160000}, local_rotary{.theta = 10000};
 };

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "models/encoder_model.h"
 #include "models/modernbert/config.h"
 
@@ -55,6 +57,25 @@ EncoderModelForm Form(const ModelConfig& config, Task task) {
   return form;
 }
 
+// New weights as HF draws them: normal, cut, and the narrower the deeper the model where a map adds to the states.
+std::vector<ParameterSpec> Parameters(const ModelConfig& config, Task task) {
+  const double in = config.initializer_range;
+  const double out = in / std::sqrt(2.0 * static_cast<double>(config.num_hidden_layers));
+  const double final_out = 1 / std::sqrt(static_cast<double>(config.hidden_size));
+  std::vector<ParameterSpec> specs = EncoderParameters<Form>(config, task);
+  for (ParameterSpec& spec : specs) {
+    const bool drawn = spec.initial == Initial::kNormal || spec.initial == Initial::kNormalPaddingRow;
+    if (!drawn || !spec.role.trained) continue;
+    const std::string_view name = spec.name;
+    const bool adds =
+        name.ends_with("attn.Wo.weight") || name.ends_with("mlp.Wo.weight") || name == "head.dense.weight";
+    spec.deviation = name == "classifier.weight" ? final_out : adds ? out : in;
+    spec.bound = config.own<ModernBertConfig>().initializer_cutoff_factor * spec.deviation;
+    spec.initial = Initial::kCutNormal;
+  }
+  return specs;
+}
+
 constexpr Head kHeads[] = {{Task::kEncoder, "ModernBertModel"},
                            {Task::kMaskedLm, "ModernBertForMaskedLM"},
                            {Task::kSequenceClassification, "ModernBertForSequenceClassification"},
@@ -86,7 +107,7 @@ constexpr Family kModernBertFamily{
     .layer_prefix = "model.layers.",
     .layers = [](const ModelConfig& config) { return config.num_hidden_layers; },
     .first_parameter = "model.embeddings.norm.weight",
-    .parameters = EncoderParameters<Form>,
+    .parameters = Parameters,
     .build = BuildEncoder<Form>,
     .explain_missing = ExplainMissing};
 
