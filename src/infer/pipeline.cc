@@ -166,8 +166,10 @@ Pipeline::Pipeline(ModelPtr model, std::shared_ptr<const Tokenizer> tokenizer, c
 
 void Pipeline::CheckOptions() {
   const auto positions = static_cast<int>(std::min<int64_t>(config().max_position_embeddings, INT32_MAX));
+  // What a folder of sentence embeddings says need only do for the single texts that it is for.
+  const int texts = options_.max_seq_length == 0 && modules_ ? 1 : 2;
   if (options_.max_seq_length == 0) options_.max_seq_length = static_cast<int>(LongestText());
-  CheckMaxSeqLength(options_.max_seq_length, /*texts=*/2, tokenizer_.get(), positions);
+  CheckMaxSeqLength(options_.max_seq_length, texts, tokenizer_.get(), positions);
   const bool asking = options_.task == PredictTask::kQuestionAnswering;
   if (asking) {
     ValidateOptions(AnswerTable(), options_.answers);

@@ -276,17 +276,28 @@ namespace {
 // "auto_map" names the classes of code that a folder brings along. Those of the family's own name are what is computed
 // here; others compute something else.
 void RefuseOtherCode(const Json& config, const Family& family, std::string_view where) {
-  if (!config.contains("auto_map") || !config["auto_map"].is_object() || family.heads.empty()) return;
+  if (!HasValue(config, "auto_map") || family.heads.empty()) return;
+  const Json& map = config["auto_map"];
+  if (!map.is_object()) Fail("{}: \"auto_map\": expected an object, got {}", where, ShownValue(map));
   std::string own = family.heads.front().architecture;
   for (const Head& head : family.heads)
     if (head.task == Task::kEncoder) own = head.architecture;
   if (own.ends_with("Model")) own.resize(own.size() - std::string_view("Model").size());
-  for (const auto& [kind, name] : config["auto_map"].items()) {
-    if (!kind.starts_with("AutoModel") || !name.is_string()) continue;
+  const auto check = [&](const std::string& kind, const Json& name) {
+    if (name.is_null()) return;
+    if (!name.is_string())
+      Fail("{}: \"auto_map\": \"{}\": expected the name of a class, got {}", where, Shown(kind, 40), ShownValue(name));
     const std::string whole = name.get<std::string>(), last = whole.substr(whole.find_last_of('.') + 1);
     if (!last.starts_with(own))
       Fail("{}: \"auto_map\": the model is what the code \"{}\" computes, which is not known here", where,
            Shown(whole, 100));
+  };
+  for (const auto& [kind, names] : map.items()) {
+    if (!kind.starts_with("AutoModel")) continue;
+    if (!names.is_array())
+      check(kind, names);
+    else
+      for (const Json& name : names) check(kind, name);
   }
 }
 

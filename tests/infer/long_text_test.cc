@@ -176,6 +176,13 @@ TEST(SentenceFolders, TheirLengthIsTheDefault) {
   more.folder.Write("sentence_bert_config.json", R"({"max_seq_length": 600})");  // the model has 16 positions
   EXPECT_EQ(setup.Make().options().max_seq_length, 6);
   EXPECT_EQ(more.Make().options().max_seq_length, 16);
+  FakeSentences least("\"pooling_mode_mean_tokens\": true"), none("\"pooling_mode_mean_tokens\": true");
+  least.folder.Write("sentence_bert_config.json", R"({"max_seq_length": 3})");
+  none.folder.Write("sentence_bert_config.json", R"({"max_seq_length": 2})");
+  EXPECT_EQ(VectorOf(Answer(least.Make(), R"({"text": "the cat"})")),
+            VectorOf(Answer(more.Make(), R"({"text": "the"})")));
+  EXPECT_THAT(ErrorOf([&] { none.Make(); }),
+              HasSubstr("/sentence_bert_config.json: \"max_seq_length\": expected at least 3, got 2"));
   setup.options.long_text = LongText::kWhole;
   EXPECT_EQ(setup.Make().options().max_seq_length, 16);
   setup.options.max_seq_length = 9;

@@ -273,6 +273,13 @@ TEST(ParseModelConfig, VariantsThatAreNotComputed) {
   EXPECT_EQ(MemberError(R"("auto_map":{"AutoModel":"someone/code--modeling_other.OtherBertModel"})"),
             "\"auto_map\": the model is what the code \"someone/code--modeling_other.OtherBertModel\" computes, which "
             "is not known here");
+  EXPECT_EQ(MemberError(R"("auto_map":{"AutoModel":["modeling_foo.FooModel",null]})"),
+            "\"auto_map\": the model is what the code \"modeling_foo.FooModel\" computes, which is not known here");
+  EXPECT_EQ(MemberError(R"("auto_map":{"AutoModelForMaskedLM":1})"),
+            "\"auto_map\": \"AutoModelForMaskedLM\": expected the name of a class, got 1");
+  EXPECT_EQ(MemberError(R"("auto_map":"modeling_foo.FooModel")"),
+            "\"auto_map\": expected an object, got \"modeling_foo.FooModel\"");
+  Parse(R"({"auto_map":{"AutoModel":["modeling_bert.BertModel",null],"AutoConfig":"foo.FooConfig"}})");
   EXPECT_EQ(MemberError(R"("position_embedding_type":"relative_key")"),
             "\"position_embedding_type\": expected \"absolute\", got \"relative_key\"");
   EXPECT_EQ(MemberError(R"("is_decoder":true)"), "\"is_decoder\": expected false (encoders only), got true");

@@ -47,12 +47,15 @@ TEST(ModernBertConfig, LayersAreLocalByTheirTypes) {
   EXPECT_THAT(Kinds(Parse(kModern + R"("global_attn_every_n_layers":3})")),
               ElementsAre("exact", "local, window 3", "local, window 3", "exact"));
   const ModelConfig config = Parse(kModern + R"("layer_types":["sliding_attention","full_attention",)"
-                                             R"("full_attention","sliding_attention","full_attention"]})");
+                                             R"("full_attention","sliding_attention"]})");
   EXPECT_THAT(Kinds(config), ElementsAre("local, window 3", "exact", "exact", "local, window 3"));
   EXPECT_EQ(config.layer_rotary(0)->theta, 10000);
   EXPECT_EQ(config.layer_rotary(1)->theta, 160000);
   EXPECT_EQ(ParseError(kModern + R"("layer_types":["full_attention"]})"),
             "config.json: \"layer_types\": expected 4 (num_hidden_layers), got 1");
+  EXPECT_EQ(ParseError(kModern + R"("layer_types":["full_attention","full_attention","full_attention",)"
+                                 R"("full_attention","sliding_attention"]})"),
+            "config.json: \"layer_types\": expected 4 (num_hidden_layers), got 5");
   EXPECT_EQ(ParseError(kModern + R"("layer_types":["full_attention","chunked","",""]})"),
             "config.json: \"layer_types\"[1]: expected \"full_attention\" or \"sliding_attention\", got \"chunked\"");
 }

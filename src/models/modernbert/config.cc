@@ -27,13 +27,12 @@ Option<B> EveryLayers() {
       .NullIsAbsent();
 }
 
-// A list longer than the layers is taken as far as they go.
 Option<ModelConfig> LayerTypes() {
   const auto read = [](const Json& object, std::string_view where, ModelConfig& into) {
     const Json& list = object.at("layer_types");
     if (!list.is_array()) Fail("{}: \"layer_types\": expected a list, got {}", where, ShownValue(list));
     const auto layers = static_cast<size_t>(into.num_hidden_layers);
-    if (list.size() < layers)
+    if (list.size() != layers)
       Fail("{}: \"layer_types\": expected {} (num_hidden_layers), got {}", where, layers, list.size());
     std::vector<bool>& local = into.own<B>().local_layers;
     local.clear();
@@ -41,7 +40,7 @@ Option<ModelConfig> LayerTypes() {
       if (type != kFull && type != kSliding)
         Fail("{}: \"layer_types\"[{}]: expected \"{}\" or \"{}\", got {}", where, local.size(), kFull, kSliding,
              ShownValue(type));
-      if (local.size() < layers) local.push_back(type == kSliding);
+      local.push_back(type == kSliding);
     }
   };
   const auto write = [](const ModelConfig& from) {

@@ -270,13 +270,14 @@ int64_t SentenceModules::PromptTokens(const Tokenizer& tokenizer, const std::str
 }
 
 int64_t SentenceModules::LongestText(const Tokenizer& tokenizer, int64_t positions) const {
-  const int64_t own = max_seq_length_ > 0 ? max_seq_length_ : tokenizer.model_max_length();
+  const bool said = max_seq_length_ > 0;
+  const int64_t own = said ? max_seq_length_ : tokenizer.model_max_length();
   if (own <= 0) return positions;
-  try {
-    CheckMaxSeqLength(std::min(own, positions), /*texts=*/2, &tokenizer);
-  } catch (const OptionError& error) {
-    Fail("{}: {}", Shown(encoder_folder_, 160), error.what());  // it is the folder's, no option's
-  }
+  const auto around = static_cast<int64_t>(tokenizer.text_template().Of(1).tokens());
+  if (const int64_t least = std::max<int64_t>(3, around + 1); own < least)
+    Fail("{}: \"{}\": expected at least {}, got {}",
+         Shown(said ? EncoderSettings(encoder_folder_) : encoder_folder_ + "/tokenizer_config.json", 160),
+         said ? "max_seq_length" : "model_max_length", least, own);
   return std::min(own, positions);
 }
 

@@ -82,7 +82,7 @@ class SentenceModules {
   // the prompt alone, without the special one at its end.
   int64_t PromptTokens(const Tokenizer& tokenizer, const std::string& prompt, int max_seq_length) const;
   // Tokens of the longest text: of sentence_bert_config.json, else of the tokenizer's folder, at most `positions`.
-  // Error naming the folder where that is too short for a text.
+  // Error naming the file and its key where that is too short for one text.
   int64_t LongestText(const Tokenizer& tokenizer, int64_t positions) const;
 
   // Numbers of a vector of an encoder whose states have `hidden` numbers. Error where a module takes another width.
