@@ -20,6 +20,7 @@
 #include <span>
 #include <vector>
 
+#include "base/bfloat16.h"
 #include "kernels/packed_heads.h"
 
 namespace lshformer {
@@ -50,6 +51,10 @@ struct RotaryCall {
   std::span<const int32_t> positions;          // [tokens]: rows of cos and sin
   const float *cos = nullptr, *sin = nullptr;  // [positions there are, head_dim / 2]
   bool back = false;                           // by −a_i
+  // With data: where the heads go, turned, and those behind them as they are, `plain` of them; all rounded to nearest
+  // even. x stays as it is.
+  HeadTensor<BFloat16> rounded = {};
+  int plain = 0;
 };
 void Rotate(const RotaryCall& call);
 

@@ -61,12 +61,15 @@ std::shared_ptr<AttentionOptions> LayerAttention::OptionsOf(const TokenSplit* sp
   return options;
 }
 
-torch::ScalarType LayerAttention::InputType(const ForwardContext& context) const {
+torch::ScalarType LayerAttention::OperandType(const ForwardContext& context) const {
   if (SharesTokens(context.split)) return torch::kFloat32;  // as messages have it
-  const bool only_multiplies = place_.rotary == nullptr && context.attentions == nullptr &&
-                               context.attention_hook == nullptr &&
+  const bool only_multiplies = context.attentions == nullptr && context.attention_hook == nullptr &&
                                OnlyMultiplies(*spec_, {.cu_seqlens = context.sequences->cu_seqlens});
   return only_multiplies ? RowType(context.precision) : torch::kFloat32;
+}
+
+torch::ScalarType LayerAttention::InputType(const ForwardContext& context) const {
+  return place_.rotary ? torch::kFloat32 : OperandType(context);  // what turns is rounded behind that
 }
 
 torch::Tensor LayerAttention::operator()(torch::Tensor qkv, const ForwardContext& context,
@@ -77,8 +80,11 @@ torch::Tensor LayerAttention::operator()(torch::Tensor qkv, const ForwardContext
   if (shares && (context.attentions != nullptr || context.attention_hook != nullptr))
     Fail("what several processes compute of a sequence cannot be looked at");
   const auto options = OptionsOf(shares ? context.split.get() : nullptr);
-  if (place_.rotary)
-    qkv = Rotated(std::move(qkv), {place_.rotary, context.sequences, options->heads, /*turned=*/SlicesOf(*spec_) - 1});
+  if (place_.rotary) {
+    const torch::ScalarType turned = torch::GradMode::is_enabled() ? torch::kFloat32 : OperandType(context);
+    qkv = Rotated(std::move(qkv), {place_.rotary, context.sequences, options->heads, /*turned=*/SlicesOf(*spec_) - 1},
+                  turned);
+  }
   options->planes_step = context.train && spec_->resample == Resample::kCall ? context.step : 0;
   options->operands = OperandsOf(context.precision);
   options->sequences = context.sequences;

@@ -40,12 +40,14 @@ class LayerAttention {
   torch::Tensor operator()(torch::Tensor qkv, const ForwardContext& context,
                            torch::ScalarType type = torch::kFloat32) const;
   int slices() const { return SlicesOf(*spec_); }
-  // What the map before it should write qkv in: RowType, or float32 where more than products reads it.
+  // What the map before it should write qkv in: RowType, or float32 where more than products reads it, as the turning
+  // of rotary positions, which rounds what it turned.
   torch::ScalarType InputType(const ForwardContext& context) const;
 
  private:
   // What attention is told, but for what a forward says of it: of all heads, or of this process's own.
   std::shared_ptr<AttentionOptions> OptionsOf(const TokenSplit* split) const;
+  torch::ScalarType OperandType(const ForwardContext& context) const;  // of what the operator reads
   static void AppendDirections(std::vector<ParameterSpec>& specs, const EncoderConfig& config, int64_t visit,
                                int64_t layer);
   AttentionPlace place_;

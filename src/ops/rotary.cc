@@ -40,11 +40,15 @@ std::vector<int32_t> Places(const std::vector<int32_t>& borders) {
   return places;
 }
 
-void Turn(torch::Tensor& qkv, const RotaryOptions& options, bool back) {
+// rounded: [T, slices · heads · head_dim] in bfloat16, where all slices go; or undefined.
+void Turn(torch::Tensor& qkv, const RotaryOptions& options, bool back, const torch::Tensor& rounded = {}) {
   const std::vector<int32_t> places = Places(options.sequences->cu_seqlens);
   const int head_dim = options.table->head_dim();
   ForEachRun(options, [&](int32_t begin, int32_t end, const std::shared_ptr<const RotaryAngles>& angles) {
     const int64_t stride = qkv.size(1);
+    HeadTensor<BFloat16> to;
+    if (rounded.defined())
+      to = {reinterpret_cast<BFloat16*>(rounded.data_ptr<at::BFloat16>()) + begin * stride, stride, head_dim};
     // The heads of the slices lie one behind the other.
     Rotate({.tokens = end - begin,
             .heads = options.turned * options.heads,
@@ -53,7 +57,9 @@ void Turn(torch::Tensor& qkv, const RotaryOptions& options, bool back) {
             .positions = std::span(places).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)),
             .cos = angles->cos.data(),
             .sin = angles->sin.data(),
-            .back = back});
+            .back = back,
+            .rounded = to,
+            .plain = to.data ? static_cast<int>(stride / head_dim) - options.turned * options.heads : 0});
   });
 }
 
@@ -112,13 +118,21 @@ std::shared_ptr<const RotaryAngles> RotaryTable::Get(int64_t length) const {
   return angles_;
 }
 
-torch::Tensor Rotated(torch::Tensor qkv, RotaryOptions options) {
+torch::Tensor Rotated(torch::Tensor qkv, RotaryOptions options, torch::ScalarType type) {
   Check(qkv, options);
   if (qkv.scalar_type() != torch::kFloat32 || !qkv.is_contiguous())
     Fail("rotary positions: expected contiguous float32, got {}", qkv.toString());
-  if (torch::GradMode::is_enabled()) return RotatedOp::apply(qkv, std::move(options));
-  Turn(qkv, options, /*back=*/false);
-  return qkv;
+  if (torch::GradMode::is_enabled()) {
+    if (type != torch::kFloat32) Fail("rotary positions: gradients are those of float32");
+    return RotatedOp::apply(qkv, std::move(options));
+  }
+  if (type == torch::kFloat32) {
+    Turn(qkv, options, /*back=*/false);
+    return qkv;
+  }
+  torch::Tensor rounded = torch::empty(qkv.sizes(), torch::kBFloat16);
+  Turn(qkv, options, /*back=*/false, rounded);
+  return rounded;
 }
 
 torch::Tensor RotatedReference(const torch::Tensor& qkv, const RotaryOptions& options) {

@@ -45,8 +45,9 @@ struct RotaryOptions {
   int turned = 2;
 };
 
-// qkv with its first slices turned, float32, contiguous. Without gradients it is qkv itself, turned where it lies.
-torch::Tensor Rotated(torch::Tensor qkv, RotaryOptions options);
+// qkv with its first slices turned, float32, contiguous. Without gradients it is qkv itself, turned where it lies, or,
+// with the type kBFloat16, another tensor, as attention on AMX tiles would round it.
+torch::Tensor Rotated(torch::Tensor qkv, RotaryOptions options, torch::ScalarType type = torch::kFloat32);
 // The same through torch alone, any floating type: the oracle.
 torch::Tensor RotatedReference(const torch::Tensor& qkv, const RotaryOptions& options);
 

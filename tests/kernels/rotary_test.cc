@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "kernels/low_precision.h"
 #include "kernels/ref/rotary.h"
 #include "util/every_isa.h"
 #include "util/numbers.h"
@@ -119,6 +120,37 @@ TEST_P(RotaryTest, TurnsEveryHeadByItsPosition) {
       Rotate(call);
       EXPECT_THAT(x, WithinRounding(Wide(before), OfLargest(Wide(before), 8 * kFloatEps)));
     }
+}
+
+// Into bfloat16: what turning in place gives, rounded, and the heads behind those as they are, rounded. The source
+// stays.
+TEST_P(RotaryTest, TurnsIntoRoundedRows) {
+  constexpr int kHeads = 2, kBehind = 1, kAll = kHeads + kBehind;
+  for (const int head_dim : {2, 8, 34, 64}) {
+    constexpr int64_t kTokens = 70;
+    SCOPED_TRACE(head_dim);
+    std::vector<int32_t> positions(kTokens);
+    std::iota(positions.begin(), positions.end(), 3);
+    const Angles angles(kPlain, head_dim, kTokens + 3);
+    const std::vector<float> before = Random(kTokens * kAll * head_dim, 1);
+    std::vector<float> x = before, turned = before;
+    RotaryCall call{.tokens = kTokens,
+                    .heads = kHeads,
+                    .head_dim = head_dim,
+                    .x = {turned.data(), int64_t{kAll} * head_dim, head_dim},
+                    .positions = positions,
+                    .cos = angles.cos.data(),
+                    .sin = angles.sin.data()};
+    Rotate(call);
+    std::vector<BFloat16> want(before.size()), got(before.size());
+    RoundRows(turned.data(), kAll * head_dim, kTokens, kAll * head_dim, want.data());
+    call.x.data = x.data();
+    call.rounded = {got.data(), int64_t{kAll} * head_dim, head_dim};
+    call.plain = kBehind;
+    Rotate(call);
+    for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i].bits, want[i].bits) << i;
+    EXPECT_EQ(x, before);
+  }
 }
 
 // Turning back is the gradient: ⟨turn(x), g⟩ = ⟨x, turn back(g)⟩.

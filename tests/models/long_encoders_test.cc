@@ -12,6 +12,8 @@
 #include "base/philox.h"
 #include "data/masking.h"
 #include "io/safetensors.h"
+#include "kernels/cpu/amx/amx_tiles.h"
+#include "kernels/isa.h"
 #include "kernels/matmul.h"
 #include "models/family.h"
 #include "models/model.h"
@@ -302,6 +304,25 @@ TEST_P(LongEncoderTest, ShortcutsOfTrainingChangeNothing) {
       EXPECT_LE((some[i] - plain[i]).abs().max().item<double>(), bound) << "tensor " << i;
     }
   }
+}
+
+// On AMX tiles queries, keys and values are rounded behind the turning without gradients, and inside attention with
+// them: the same bits.
+TEST_P(LongEncoderTest, RoundsBehindTheTurning) {
+  const std::vector<std::string> isas = SupportedIsas();
+  ForceIsa(isas.front() == "amx" ? isas[1] : isas.front());
+  UseAmxModel(true);
+  const ModelPtr model = CreateModel(Small(GetParam()), Task::kEncoder, 3);
+  const PackedBatch batch = Batch(Task::kEncoder, {4, 33});
+  model->set_precision(Precision::kBFloat16);
+  const auto states = [&] { return model->Forward(batch, {}).last_hidden_state; };
+  const torch::Tensor with_gradients = states().detach();
+  {
+    const torch::NoGradGuard no_grad;
+    EXPECT_TRUE(states().equal(with_gradients));
+  }
+  UseAmxModel(false);
+  ForceIsa("auto");
 }
 
 // Dropout is where Hugging Face has it: with all of it off, training is inference.

@@ -44,6 +44,7 @@ TEST(RotaryOp, TurnsInPlaceWithoutGradients) {
   EXPECT_TRUE(got.equal(want));
   EXPECT_TRUE(got.slice(1, 36).equal(before.slice(1, 36)));
   EXPECT_FALSE(got.slice(1, 0, 36).equal(before.slice(1, 0, 36)));
+  EXPECT_TRUE(Rotated(before.clone(), options, torch::kBFloat16).equal(want.to(torch::kBFloat16)));
 }
 
 // A sequence turns as it does alone, whatever stands beside it, also where each length has frequencies of its own.

@@ -17,20 +17,38 @@ HWY_BEFORE_NAMESPACE();
 namespace lshformer {
 namespace HWY_NAMESPACE {
 
+// One head of a token, to where it lies or elsewhere.
+template <class T>
+void RotateHead(const float* x, const float* HWY_RESTRICT cos, const float* HWY_RESTRICT sin, int64_t half, bool back,
+                T* to) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(kTag));
+  for (int64_t i = 0; i < half; i += lanes) {
+    const int64_t n = half - i;
+    const Float first = LoadPart(x + i, n), second = LoadPart(x + half + i, n), c = LoadPart(cos + i, n);
+    const Float s = back ? hn::Neg(LoadPart(sin + i, n)) : LoadPart(sin + i, n);
+    StorePart(hn::NegMulAdd(second, s, hn::Mul(first, c)), to + i, n);
+    StorePart(hn::MulAdd(first, s, hn::Mul(second, c)), to + half + i, n);
+  }
+}
+
 // All heads of one token.
 void RotateToken(const RotaryCall& call, int64_t token) {
   const int64_t half = call.head_dim / 2, lanes = static_cast<int64_t>(hn::Lanes(kTag));
-  const float* HWY_RESTRICT cos = call.cos + call.positions[token] * half;
-  const float* HWY_RESTRICT sin = call.sin + call.positions[token] * half;
+  const float* cos = call.cos + call.positions[token] * half;
+  const float* sin = call.sin + call.positions[token] * half;
   for (int head = 0; head < call.heads; ++head) {
     float* x = call.x.at(token, head);
-    for (int64_t i = 0; i < half; i += lanes) {
-      const int64_t n = half - i;
-      const Float first = LoadPart(x + i, n), second = LoadPart(x + half + i, n), c = LoadPart(cos + i, n);
-      const Float s = call.back ? hn::Neg(LoadPart(sin + i, n)) : LoadPart(sin + i, n);
-      StorePart(hn::NegMulAdd(second, s, hn::Mul(first, c)), x + i, n);
-      StorePart(hn::MulAdd(first, s, hn::Mul(second, c)), x + half + i, n);
+    if (call.rounded.data != nullptr) {
+      RotateHead(x, cos, sin, half, call.back, call.rounded.at(token, head));
+    } else {
+      RotateHead(x, cos, sin, half, call.back, x);
     }
+  }
+  for (int head = call.heads; head < call.heads + call.plain; ++head) {
+    const float* x = call.x.at(token, head);
+    BFloat16* to = call.rounded.at(token, head);
+    for (int64_t i = 0; i < call.head_dim; i += lanes)
+      StorePart(LoadPart(x + i, call.head_dim - i), to + i, call.head_dim - i);
   }
 }
 
