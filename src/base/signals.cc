@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/stop_later.h"
+#include "base/stop_token.h"
 #include "base/temporaries.h"
 
 namespace lshformer {
@@ -21,8 +21,6 @@ static_assert(std::atomic<int>::is_always_lock_free);  // what a signal handler 
 
 std::atomic<bool> stop_at_once{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
-
-std::atomic<bool> stop_later{false};
 
 void OnStopSignal(int signal) {
   int none = 0;
@@ -126,14 +124,12 @@ GuardedMapping::~GuardedMapping() {
   guarded[slot_].taken = false;
 }
 
-int StopSignal() { return stop_later.load() ? 0 : stop_signal.load(); }
+int StopSignal() { return stop_signal.load(); }
 
-StopLater::StopLater() {
-  ThrowIfStopped("starting");
-  stop_later = true;
+const StopToken& StopOnSignal() {
+  static const StopToken token = [] { ThrowIfStopped("running the model"); };
+  return token;
 }
-StopLater::~StopLater() { stop_later = false; }
-int StopLater::signal() const { return stop_signal.load(); }
 
 void ThrowIfStopped(const char* what) {
   const int signal = StopSignal();

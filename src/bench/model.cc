@@ -43,7 +43,7 @@ Json LengthRows(const BenchModelOptions& options, const std::vector<ModelVariant
     for (const ModelPtr& model : models) {
       runs.push_back([&batch, model = model.get(), meter = &meters.emplace_back(/*backward=*/false)] {
         const torch::NoGradGuard no_gradients;
-        ForwardOptions forward;
+        ForwardOptions forward{.stop = &StopOnSignal()};
         meter->LookAt(forward);
         model->Forward(batch, forward);
         meter->Stop();  // the first run is not timed

@@ -157,6 +157,7 @@ void VisitAttention(Model& model, const CalibrationTexts& texts, const std::vect
   const torch::NoGradGuard no_grad;
   ForwardOptions options;
   options.attention_hook = &visit;
+  options.stop = &StopOnSignal();
   Progress progress(title, static_cast<int64_t>(numbers.size()), "texts");
   for (size_t i = 0; i < numbers.size(); ++i) {
     ThrowIfStopped(title.c_str());

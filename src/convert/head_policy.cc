@@ -186,7 +186,8 @@ class Measurement {
     Progress progress(kTitle, static_cast<int64_t>(numbers.size()), "texts");
     for (const int64_t number : numbers) {
       ThrowIfStopped(kTitle);
-      states.push_back(model.Forward(TextBatch(texts_, number), {}).last_hidden_state);  // [T, H]
+      states.push_back(
+          model.Forward(TextBatch(texts_, number), {.stop = &StopOnSignal()}).last_hidden_state);  // [T, H]
       progress.Update(static_cast<int64_t>(states.size()));
     }
     return states;

@@ -42,7 +42,7 @@ double MaskedWords::Loss(Model& model) {
   Progress progress(kMaskedWords, static_cast<int64_t>(batches_.size()), "texts");
   for (size_t i = 0; i < batches_.size(); ++i) {
     ThrowIfStopped(kMaskedWords);
-    sum += model.Forward(batches_[i], {}).loss.item<double>() * static_cast<double>(counts_[i]);
+    sum += model.Forward(batches_[i], {.stop = &StopOnSignal()}).loss.item<double>() * static_cast<double>(counts_[i]);
     progress.Update(static_cast<int64_t>(i) + 1);
   }
   return sum / static_cast<double>(std::max<int64_t>(1, count_));

@@ -26,6 +26,7 @@ constexpr int64_t kEnoughWords = 1000;  // for their loss to tell attentions apa
 torch::Tensor StatesOf(Model& model, const CalibrationTexts& texts, int64_t number, AttentionCounts* counts) {
   ForwardOptions options;
   options.counts = counts;
+  options.stop = &StopOnSignal();
   return model.Forward(TextBatch(texts, number), options).last_hidden_state;
 }
 
@@ -48,6 +49,7 @@ torch::Tensor MeanStates(Model& model, const CalibrationTexts& texts, const std:
   const torch::NoGradGuard no_grad;
   ForwardOptions options;
   options.counts = counts;
+  options.stop = &StopOnSignal();
   std::vector<torch::Tensor> means;
   Progress progress(title, static_cast<int64_t>(numbers.size()), "texts");
   for (const int64_t number : numbers) {

@@ -121,6 +121,7 @@ class EvaluationLoop {
       if (own < batches.size()) {
         ForwardOptions how;
         how.counts = &forward.counts;
+        how.stop = &StopOnSignal();
         how.head_only = !options_.observe && model_.task() != Task::kEncoder;
         forward.output = model_.Forward(batches[own], how);
       }

@@ -349,6 +349,7 @@ void Pipeline::RunBatch(std::span<const Sequence> sequences, std::span<const siz
   }
   const bool hidden = options_.task == PredictTask::kFeatureExtraction;
   ForwardOptions forward;
+  forward.stop = &StopOnSignal();
   forward.head_only =
       !hidden || std::ranges::all_of(batch, [&](size_t number) { return sequences[number].first_token_only; });
   if (options_.adjust_forward) options_.adjust_forward(forward);

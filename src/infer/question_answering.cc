@@ -99,6 +99,7 @@ class QuestionRun {
   void RunBatch(size_t complete) {
     if (!batch_.packed.further_streams.empty()) batch_.streams.Finish(batch_.packed);
     ForwardOptions forward;
+    forward.stop = &StopOnSignal();
     if (options_.adjust_forward) options_.adjust_forward(forward);
     const ModelOutput output = pipeline_.model().Forward(batch_.packed, forward);
     const ExcerptAnswers answers(batch_.packed, output);

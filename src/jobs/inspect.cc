@@ -97,6 +97,7 @@ void RunInspect(const InspectOptions& options) {
   forward.all_logits = true;
   forward.hidden_states = options.hidden_states;
   forward.attentions = options.attentions;
+  forward.stop = &StopOnSignal();
   const torch::AutoGradMode grad_mode(options.gradients);
   const ModelOutput result = ForwardOrSay(*model, batch, forward, options);
   ThrowIfStopped("inspecting");

@@ -271,8 +271,8 @@ void WarnOfAttention(Model& model, const std::optional<AttentionChange>& change)
       return Warn("{}", change.warning);
     const torch::NoGradGuard no_grad;
     const auto means = [&](const std::vector<AttentionSpec>& attention) {
-      return Pool(WithAttention(model, attention)->Forward(*first, {}).last_hidden_state, first->tokens.cu_seqlens,
-                  Pooling::kMean);
+      return Pool(WithAttention(model, attention)->Forward(*first, {.stop = &StopOnSignal()}).last_hidden_state,
+                  first->tokens.cu_seqlens, Pooling::kMean);
     };
     const double kept = Compare(means(change.made_with), means(now)).mean;
     const int texts = first->sequences();

@@ -129,6 +129,7 @@ ForwardContext Model::ContextOf(const PackedBatch& batch, const ForwardOptions& 
   context.recompute_layers = options.gradient_checkpointing;
   context.counts = options.counts;
   context.attention_hook = options.attention_hook;
+  context.stop = options.stop;
   context.precision = precision_;
   if (options.attentions) context.attentions = &output.attentions;
   if (shares_tokens_)

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/stop_token.h"
 #include "data/answer_beam.h"
 #include "data/batch.h"
 #include "io/safetensors.h"
@@ -38,6 +39,7 @@ struct ForwardOptions {
                            // without one: at the first of each sequence), the last layer may compute only those
   AttentionCounts* counts = nullptr;              // summed over layers where given
   const AttentionHook* attention_hook = nullptr;  // asked by every attention (nn/forward_context.h)
+  const StopToken* stop = nullptr;                // asked before every attention; null: the call is finished
 };
 
 // How many labelled items of a batch each term of a head's loss is a mean over, without a forward:

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/stop_token.h"
 #include "data/batch.h"
 #include "kernels/precision.h"
 #include "ops/attention.h"
@@ -57,6 +58,7 @@ struct ForwardContext {
   std::vector<std::vector<torch::Tensor>>* attentions = nullptr;  // [layer][sequence] → [heads, n, n]
   const AttentionHook* attention_hook = nullptr;
   TokenSplitPtr split;  // of the stream's tokens over several processes; null: this one has all
+  const StopToken* stop = nullptr;  // asked before every attention
 
   // The same forward over another stream of the batch.
   ForwardContext Over(const TokenStream& stream, const std::vector<uint64_t>& sequence_ids) const;

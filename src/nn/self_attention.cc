@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/philox.h"
-#include "base/signals.h"
 #include "ops/linear.h"
 
 namespace lshformer {
@@ -76,7 +75,7 @@ torch::Tensor LayerAttention::operator()(torch::Tensor qkv, const ForwardContext
                                          torch::ScalarType type) const {
   const bool shares = SharesTokens(context.split);
   // A training step is finished, and a forward of several processes by all of them.
-  if (!context.train && !shares) ThrowIfStopped("running the model");
+  if (context.stop != nullptr && !shares) (*context.stop)();
   if (shares && (context.attentions != nullptr || context.attention_hook != nullptr))
     Fail("what several processes compute of a sequence cannot be looked at");
   const auto options = OptionsOf(shares ? context.split.get() : nullptr);

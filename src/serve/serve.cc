@@ -14,7 +14,6 @@
 #include "base/error.h"
 #include "base/logging.h"
 #include "base/signals.h"
-#include "base/stop_later.h"
 #include "serve/http_server.h"
 #include "serve/service.h"
 
@@ -83,7 +82,7 @@ void RunServe(const ServeOptions& options) {
     models.push_back(ServedModel::Load(options.folders[i], names[i], task, options));
   }
   RequireVectors(options, models);
-  const StopLater later;
+  ThrowIfStopped("serve");
   Service answers(std::move(models), options);
   service = &answers;
   answers.CountConnections([&server] { return server.connections(); });
@@ -92,11 +91,11 @@ void RunServe(const ServeOptions& options) {
   std::puts(fmt::format("listening on http://{}{}{}:{}", ipv6 ? "[" : "", options.host, ipv6 ? "]" : "", server.port())
                 .c_str());
   if (std::fflush(stdout) != 0) Fail("standard output: cannot be written");
-  const bool all = server.Run([&] { return later.signal() != 0; }, [&] { answers.Stop(); });
+  const bool all = server.Run([] { return StopSignal() != 0; }, [&] { answers.Stop(); });
   if (!all) answers.Abandon();
-  throw Interrupted(later.signal(), fmt::format("serve: stopped by {}; {} requests were answered{}",
-                                                later.signal() == SIGINT ? "SIGINT" : "SIGTERM", answers.answered(),
-                                                all ? "" : ", some were given up (stop_timeout)"));
+  throw Interrupted(StopSignal(), fmt::format("serve: stopped by {}; {} requests were answered{}",
+                                              StopSignal() == SIGINT ? "SIGINT" : "SIGTERM", answers.answered(),
+                                              all ? "" : ", some were given up (stop_timeout)"));
 }
 
 }  // namespace lshformer

@@ -22,14 +22,14 @@ using enum RequestErrorType;
 
 // What the forward calls of this thread are told while a batch runs.
 struct RunningCall {
-  AttentionHook look;
+  const StopToken* stop;
   AttentionCounts* counts;
 };
 thread_local const RunningCall* running_call = nullptr;
 
 void AdjustForward(ForwardOptions& forward) {
   if (running_call == nullptr) return;
-  forward.attention_hook = &running_call->look;
+  forward.stop = running_call->stop;
   forward.counts = running_call->counts;
 }
 
@@ -419,14 +419,9 @@ std::vector<Outcome<ModelAnswer>> RunAs(const Pipeline& pipeline, std::vector<Mo
 
 }  // namespace
 
-std::vector<Outcome<ModelAnswer>> ServedModel::Run(std::vector<ModelQuery> queries,
-                                                   const std::function<void()>& give_up,
+std::vector<Outcome<ModelAnswer>> ServedModel::Run(std::vector<ModelQuery> queries, const StopToken& stop,
                                                    AttentionCounts& counts) const {
-  const auto look = [&](const AttentionSite&) {
-    give_up();
-    return torch::Tensor();  // it is computed
-  };
-  const RunningCall call{look, &counts};
+  const RunningCall call{&stop, &counts};
   running_call = &call;
   struct Forget {
     ~Forget() { running_call = nullptr; }

@@ -1,13 +1,13 @@
 // A model that is served: a pipeline, and what requests ask of it beyond a pipeline's inputs.
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "base/stop_token.h"
 #include "infer/late_chunks.h"
 #include "infer/pipeline.h"
 #include "kernels/counts.h"
@@ -45,9 +45,9 @@ class ServedModel {
   // The inputs of a request as queries. RequestError that names the item: 422 where one is too long and may not be cut
   // or cannot be read, 424 where the model is for another task.
   std::vector<PreparedQuery> Prepare(const ApiRequest& request) const;
-  // Answers in the order of the queries, which are of one type. `give_up` is called by every attention: what it throws
-  // ends the run. `counts` gets what is computed.
-  std::vector<Outcome<ModelAnswer>> Run(std::vector<ModelQuery> queries, const std::function<void()>& give_up,
+  // Answers in the order of the queries, which are of one type. What `stop` throws ends the run. `counts` gets what is
+  // computed.
+  std::vector<Outcome<ModelAnswer>> Run(std::vector<ModelQuery> queries, const StopToken& stop,
                                         AttentionCounts& counts) const;
 
   // [[{id, text, special, start, stop}]] of a request's inputs, and the texts of tokens, as JSON.

@@ -257,7 +257,7 @@ void Service::RunBatch(BatchQueue::Batch& batch) {
     queries.push_back(std::move(static_cast<Input&>(*waiting).query));
   }
   const ServedModel& model = *static_cast<Input&>(*batch.front()).request->model;
-  const auto give_up = [&] {
+  const StopToken give_up = [&] {
     if (abandoned_ || std::ranges::all_of(batch, [](const auto& input) { return input->dropped(); })) throw GaveUp();
   };
   const double begin = BatchQueue::Now();

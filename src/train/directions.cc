@@ -18,6 +18,7 @@ void RefreshDirections(Model& model, const std::function<PackedBatch(int64_t num
   };
   ForwardOptions options;
   options.attention_hook = &add;
+  options.stop = &StopOnSignal();
   int64_t examples = 0;
   for (int64_t number = 0; found.sequences() < kDirectionSequences && examples < kMostDirectionExamples; ++number) {
     PackedBatch batch = next(number);

@@ -187,15 +187,35 @@ TEST(ForwardTest, TrainingIsReproducible) {
   EXPECT_FALSE(once[0].equal(micro[0]));
 }
 
-// A signal stops the reading of texts before the next layer; a training step is finished.
-TEST(ForwardDeathTest, StopsBetweenLayersOutsideTraining) {
+// Asked before each layer, what it throws ends the call there.
+TEST(ForwardTest, AStopTokenEndsTheCallBetweenLayers) {
+  const ModelPtr model = CreateModel(SmallConfig(), Task::kMaskedLm, 3);
+  const int64_t layers = model->config().num_hidden_layers;
+  ASSERT_GE(layers, 2);
+  struct Enough {};
+  int64_t asked = 0, most = layers;
+  const StopToken stop = [&] {
+    if (++asked > most) throw Enough();
+  };
+  AttentionCounts counts;
+  const ForwardOptions options{.counts = &counts, .stop = &stop};
+  model->Forward(MakeBatch({20}), options);
+  EXPECT_EQ(asked, layers);
+  const int64_t pairs = counts.pairs_computed;
+  asked = 0, most = 1, counts = {};
+  EXPECT_THROW(model->Forward(MakeBatch({20}), options), Enough);
+  EXPECT_EQ(counts.pairs_computed, pairs / layers);  // of the first layer
+}
+
+// A signal is looked at by the token for signals alone: a call without one is finished.
+TEST(ForwardDeathTest, ASignalStopsTheCallsThatAreToldSo) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // forked alone, a child would wait for threads that it lacks
-  const auto stopped = [](bool train) {
+  const auto stopped = [](bool told) {
     InstallSignalHandlers();
     const ModelPtr model = CreateModel(SmallConfig(), Task::kMaskedLm, 3);
     std::raise(SIGTERM);
     ForwardOptions options;
-    options.train = train;
+    if (told) options.stop = &StopOnSignal();
     try {
       model->Forward(MakeBatch({20}), options);
     } catch (const Interrupted& stop) {
@@ -203,8 +223,8 @@ TEST(ForwardDeathTest, StopsBetweenLayersOutsideTraining) {
     }
     return 0;
   };
-  EXPECT_EXIT(_exit(stopped(false)), ::testing::ExitedWithCode(SIGTERM), "");
-  EXPECT_EXIT(_exit(stopped(true)), ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(_exit(stopped(true)), ::testing::ExitedWithCode(SIGTERM), "");
+  EXPECT_EXIT(_exit(stopped(false)), ::testing::ExitedWithCode(0), "");
 }
 
 // The loss is the same whether logits are asked for, gradients are on, or only labelled rows are looked at.

@@ -42,7 +42,7 @@ Embedded EmbedAll(Model& model, const WantedVectors& teacher, const SequenceSet&
     std::vector<int64_t> examples(static_cast<size_t>(std::min<int64_t>(options.batch_size, set.size() - begin)));
     std::iota(examples.begin(), examples.end(), begin);
     const PackedBatch batch = MakeBatch(set, examples);
-    const torch::Tensor vectors = VectorsOf(model, batch, {}, loss);
+    const torch::Tensor vectors = VectorsOf(model, batch, {.stop = &StopOnSignal()}, loss);
     const double value = EvaluatedLoss(teacher, batch, vectors, loss);
     if (!std::isfinite(value)) Fail("the model's output is not finite");
     embedded.loss.Add(value, std::ssize(examples));

@@ -67,7 +67,7 @@ Json EvaluateLists(Model& model, const ListData& data, const EvaluateOptions& op
     std::vector<int64_t> examples(static_cast<size_t>(std::min<int64_t>(options.batch_size, data.set.size() - first)));
     std::iota(examples.begin(), examples.end(), first);
     const PackedBatch batch = data.Batch(examples);
-    const torch::Tensor scores = ListScores(model, batch, {}).contiguous();
+    const torch::Tensor scores = ListScores(model, batch, {.stop = &StopOnSignal()}).contiguous();
     const torch::Tensor labels = torch::tensor(batch.labels.values, torch::kFloat64);
     const double value = ListwiseLossOf(scores, labels, batch.labels.cu_choices).item<double>();
     if (!std::isfinite(value)) Fail("the model's output is not finite");
