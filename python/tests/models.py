@@ -27,8 +27,23 @@ FAMILIES = {
     ),
     "NomicBert": SIZES,
     "EuroBert": dict(SIZES, **SPECIAL, mask_token_id=3, num_key_value_heads=2),
+    "Camembert": dict(SIZES, pad_token_id=0),
+    "Ernie": SIZES,
+    "RobertaPreLayerNorm": dict(SIZES, pad_token_id=0),
+    "Esm": dict(SIZES, pad_token_id=0, mask_token_id=3, position_embedding_type="rotary"),
+    "LayoutLM": SIZES,
 }
-ITSELF = {"Deberta": SIZES}
+IN_FOUR = ("Esm", "LayoutLM")
+"""Those that go through AttentionInterface in transformers 4.57 too."""
+ITSELF = {
+    "MPNet": SIZES,
+    "MegatronBert": SIZES,
+    "RoFormer": dict(SIZES, embedding_size=64),
+    "ConvBert": dict(SIZES, embedding_size=64),
+    "SqueezeBert": dict(SIZES, embedding_size=64),
+    "Deberta": SIZES,
+    "DebertaV2": SIZES,
+}
 """Those that compute attention themselves in transformers 4.57 and 5."""
 
 

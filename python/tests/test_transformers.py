@@ -13,10 +13,9 @@ transformers = pytest.importorskip("transformers")
 import lshformer
 import lshformer.transformers as integration
 from lshformer import _models
-from models import FAMILIES, FIVE, ITSELF, batch, make, needs_five, states
+from models import FAMILIES, FIVE, IN_FOUR, ITSELF, batch, make, needs_five, states
 
-@needs_five
-@pytest.mark.parametrize("family", list(FAMILIES))
+@pytest.mark.parametrize("family", list(FAMILIES) if FIVE else IN_FOUR)
 @pytest.mark.parametrize("left", [False, True], ids=["padded_right", "padded_left"])
 def test_dense_is_the_exact_model(family, left):
     model = make(family)
@@ -153,7 +152,7 @@ def test_stored_directions_are_read_and_saved(tmp_path):
 
 @needs_five
 def test_compiled_whole():
-    for family in ("Bert", "ModernBert"):
+    for family in ("Bert", "ModernBert", "Albert"):
         model = integration.use(make(family), "dense")
         inputs = batch()
         plain = states(model, inputs)
@@ -184,7 +183,7 @@ def test_autocast():
     assert (rounded.float() - exact).abs().max() <= 0.05 * exact.abs().max()
 
 
-@pytest.mark.parametrize("family", [*ITSELF, *([] if FIVE else FAMILIES)])
+@pytest.mark.parametrize("family", [*ITSELF, *([] if FIVE else sorted(set(FAMILIES) - set(IN_FOUR)))])
 def test_architectures_outside_the_interface_are_refused_by_name(family):
     model = make(family)
     with pytest.raises(ValueError, match=f"{family}Model does not go through transformers' AttentionInterface"):
