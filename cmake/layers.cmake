@@ -13,7 +13,8 @@ set(LSHFORMER_SLOW_HEADERS <nlohmann/json.hpp> <spdlog/spdlog.h>)
 # ONEDNN_FOLDERS: sources below them need oneDNN and are left out where no layer that uses it is built.
 # The presets release, asan and tsan compile sources in eights (CMAKE_UNITY_BUILD), the tests' too, but not the kernels,
 # which include themselves, once for each instruction set. The program that does without libtorch links, of the layers with it,
-# tables of options, sources that do not reach it, and the few that src/CMakeLists.txt names: these stay by themselves.
+# tables of options, sources that do not reach it, and the few that src/CMakeLists.txt names: these stay by themselves, but for
+# cli's and recipes', all of which it links.
 function(lshformer_layer name)
   cmake_parse_arguments(LAYER "" "LEVEL" "DEPENDS;USES;ONEDNN_FOLDERS" ${ARGN})
   foreach(dependency IN LISTS LAYER_DEPENDS)
@@ -114,19 +115,22 @@ function(lshformer_make_layer name)
         $<TARGET_PROPERTY:${lshformer_CLI11_targets},INTERFACE_INCLUDE_DIRECTORIES>)
     endif()
     lshformer_reuse_torch_header(lshformer_${name} ${extra})
+    set(number 0)
     foreach(source IN LISTS sources)
       lshformer_reaches_torch(${source} reaches)
-      if(NOT reaches OR source MATCHES "options\\.cc$")
-        set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-      elseif(name STREQUAL "models")  # families use the same names, each for its own: a folder at a time
-        get_filename_component(folder ${source} DIRECTORY)
-        get_filename_component(folder ${folder} NAME)
-        set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder})
+      get_filename_component(folder ${source} DIRECTORY)
+      get_filename_component(folder ${folder} NAME)
+      if(source MATCHES "options\\.cc$" OR NOT (reaches OR folder MATCHES "^(cli|recipes)$"))
+        continue()
       endif()
+      set(group ${folder})
+      if(NOT name STREQUAL "models" AND NOT folder STREQUAL "recipes")  # families use the same names, each for its own
+        math(EXPR group "${number} / 8")
+        math(EXPR number "${number} + 1")
+      endif()
+      set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})
     endforeach()
-    if(name STREQUAL "models")
-      set_target_properties(lshformer_models PROPERTIES UNITY_BUILD_MODE GROUP)
-    endif()
+    set_target_properties(lshformer_${name} PROPERTIES UNITY_BUILD_MODE GROUP)
   elseif(name STREQUAL "base")
     target_precompile_headers(lshformer_base PRIVATE ${LSHFORMER_SLOW_HEADERS})
   elseif(name STREQUAL "kernels")  # includes none of them

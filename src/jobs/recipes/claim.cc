@@ -11,7 +11,6 @@
 namespace lshformer {
 namespace {
 
-using Kind = Verdict::Kind;
 using Measure = Claim::Measure;
 using Rule = Claim::Rule;
 
@@ -70,16 +69,16 @@ Verdict JudgeDirection(const Claim& claim, Verdict verdict) {
   const double ours = verdict.measured - NeutralOf(claim), theirs = *claim.published - NeutralOf(claim);
   const double least = std::max(claim.least, verdict.noise);
   if (std::abs(ours) <= least) {
-    verdict.kind = Kind::kNoDifference;
+    verdict.kind = Verdict::Kind::kNoDifference;
     verdict.words = verdict.noise > claim.least ? "no difference beyond that of seeds" : "no difference";
   } else if ((ours > 0) != (theirs > 0)) {
-    verdict.kind = Kind::kFails;
+    verdict.kind = Verdict::Kind::kFails;
     verdict.words = "does not hold: it is the other way round";
   } else if (IsWithin(ours, theirs, claim.tolerance)) {
-    verdict.kind = Kind::kHolds;
+    verdict.kind = Verdict::Kind::kHolds;
     verdict.words = std::isfinite(claim.tolerance) ? "holds, in direction and size" : "holds, in direction";
   } else {
-    verdict.kind = Kind::kDirectionOnly;
+    verdict.kind = Verdict::Kind::kDirectionOnly;
     verdict.words = fmt::format("holds in direction; the size is {} times theirs", FormatNumber(ours / theirs, 2));
   }
   return verdict;
@@ -87,19 +86,19 @@ Verdict JudgeDirection(const Claim& claim, Verdict verdict) {
 
 }  // namespace
 
-const char* Name(Kind kind) {
+const char* Name(Verdict::Kind kind) {
   switch (kind) {
-    case Kind::kHolds:
+    case Verdict::Kind::kHolds:
       return "holds";
-    case Kind::kDirectionOnly:
+    case Verdict::Kind::kDirectionOnly:
       return "holds in direction";
-    case Kind::kNoDifference:
+    case Verdict::Kind::kNoDifference:
       return "no difference";
-    case Kind::kFails:
+    case Verdict::Kind::kFails:
       return "does not hold";
-    case Kind::kNotMeasured:
+    case Verdict::Kind::kNotMeasured:
       return "not measured";
-    case Kind::kNotJudged:
+    case Verdict::Kind::kNotJudged:
       return "not judged";
   }
   return "";
@@ -153,7 +152,7 @@ Verdict Judge(const Claim& claim, const CellFigure& of, const CellFigure& other,
     return verdict;
   }
   if (quick_form && !claim.in_quick_form) {
-    verdict.kind = Kind::kNotJudged;
+    verdict.kind = Verdict::Kind::kNotJudged;
     verdict.words = "the quick form is too small to tell";
     return verdict;
   }
@@ -166,7 +165,7 @@ Verdict Judge(const Claim& claim, const CellFigure& of, const CellFigure& other,
   const bool holds = claim.rule == Rule::kEquals   ? IsWithin(verdict.measured, *claim.published, claim.tolerance)
                      : claim.rule == Rule::kAtMost ? verdict.measured <= claim.bound
                                                    : verdict.measured >= claim.bound;
-  verdict.kind = holds ? Kind::kHolds : Kind::kFails;
+  verdict.kind = holds ? Verdict::Kind::kHolds : Verdict::Kind::kFails;
   verdict.words = holds ? "holds" : "does not hold";
   if (!holds && claim.rule == Rule::kEquals && *claim.published != 0)
     verdict.words +=

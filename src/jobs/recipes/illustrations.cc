@@ -14,10 +14,6 @@ namespace {
 using Kind = RecipeFigure::Kind;
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-bool Chosen(const std::vector<std::string>& names, const std::string& name) {
-  return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
-}
-
 class Illustrator {
  public:
   Illustrator(const Recipe& recipe, const RecipeResults& results, const PlannedCells& cells, const RecipePlan& plan,

@@ -41,10 +41,6 @@ void RequireNames(const std::vector<std::string>& asked, const std::vector<Part>
                  Suggestion(name, known));
 }
 
-bool Chosen(const std::vector<std::string>& names, const std::string& name) {
-  return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
-}
-
 // Plans the runs of one recipe, each when something asks for it.
 class Planner {
  public:
@@ -303,6 +299,10 @@ std::string Quoted(const Json& value) {
 }
 
 }  // namespace
+
+bool Chosen(const std::vector<std::string>& names, const std::string& name) {
+  return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
+}
 
 std::vector<std::string> RecipeRun::CommandWords() const {
   std::vector<std::string> words;

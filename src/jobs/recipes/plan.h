@@ -18,6 +18,7 @@ struct ReproduceOptions {
   std::vector<std::string> rows, columns;  // these only; empty: all
   std::vector<std::string> common_flags;   // handed to every command: "--threads", "2"
 };
+bool Chosen(const std::vector<std::string>& names, const std::string& name);  // among them; of none: true
 
 // A command that recipes run, with all flags. What it leaves is OUTPUT/runs/KEY/, or, of one that prints its results,
 // OUTPUT/runs/KEY.log. The key is the command's name and a digest of its flags, so that equal commands are one run.

@@ -13,10 +13,6 @@ namespace {
 constexpr const char* kNothing = "–";
 constexpr int kRatioDigits = 3;
 
-bool Chosen(const std::vector<std::string>& names, const std::string& name) {
-  return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
-}
-
 const CellResult* CellOf(const RecipeResults& results, const RecipeRow& row, const RecipeColumn& column) {
   const auto found = results.cells.find({row.name, column.name});
   return found == results.cells.end() ? nullptr : &found->second;
