@@ -219,10 +219,10 @@ class Reader {
         FailUsage("{}: expected a value, got the flag {}; {}=TEXT gives it a value with two dashes", name,
                   Shown(words_[next_]), name);
       flag.values.push_back(words_[next_++]);
-      // Where the command has positional arguments, words after the first value are those, but for numbers in a list of
-      // numbers.
+      // Where the command has positional arguments, words after the first value are those as long as none was given;
+      // in a list of numbers all but numbers are.
       while (TakesList(*flag.option) && next_ < words_.size() && !IsFlag(words_[next_]) &&
-             (!HasPositionals() || (IsNumeric(*flag.option) && LooksNumeric(words_[next_]))))
+             (!HasPositionals() || (IsNumeric(*flag.option) ? LooksNumeric(words_[next_]) : !positionals_.empty())))
         flag.values.push_back(words_[next_++]);
     }
     Add(given_, std::move(flag), name);

@@ -118,6 +118,8 @@ TEST_F(ArgumentsTest, ListsMayBeWordsRepetitionsOrCommas) {
   EXPECT_EQ(Wrong({"train", "--lengths", "1,,2"}), "--lengths: expected an integer, got \"\"");
   // Where positional arguments follow, a list flag takes one word.
   EXPECT_THAT(Order({"report", "--names", "x", "run1", "run2"}), ElementsAre("report", "run1", "run2", "--names", "x"));
+  EXPECT_THAT(Order({"report", "run1", "run2", "--names", "x", "y"}),
+              ElementsAre("report", "run1", "run2", "--names", "x", "--names", "y"));
   // Numbers in a list of numbers are no positional arguments.
   EXPECT_THAT(Order({"report", "run1", "--ports", "1", "2,3", "run2"}),
               ElementsAre("report", "run1", "run2", "--ports", "1", "--ports", "2,3"));

@@ -120,6 +120,7 @@ TEST_F(LaunchersTest, OpenMpi) {
 // What srun sets, on one node and as if on two.
 TEST_F(LaunchersTest, VariablesOfSlurm) {
   for (const int nodes : {1, 2}) {
+    const std::string port = std::to_string(FreePort());
     std::vector<Command> tasks;
     for (int task = 0; task < 2; ++task)
       tasks.push_back(Command{"/usr/bin/env", fmt::format("SLURM_PROCID={}", task), "SLURM_NTASKS=2",
@@ -127,7 +128,7 @@ TEST_F(LaunchersTest, VariablesOfSlurm) {
                               fmt::format("SLURM_NNODES={}", nodes), fmt::format("SLURM_NTASKS_PER_NODE={}", 2 / nodes),
                               fmt::format("SLURM_JOB_ID={}", getpid()), "SLURM_STEP_ID=0",
                               "SLURM_JOB_NODELIST=localhost"} +
-                      Job(fmt::format("slurm-{}", nodes), {"--dist_port", std::to_string(FreePort())}));
+                      Job(fmt::format("slurm-{}", nodes), {"--dist_port", port}));
     ExpectSuccess(RunAll(tasks));
     if (nodes == 1) Succeeds(Job("alone"));
     EXPECT_EQ(Weights(fmt::format("slurm-{}", nodes)), Weights("alone")) << nodes << " nodes";
@@ -231,7 +232,7 @@ TEST_F(LaunchersTest, AFullDiskOfRankZeroEndsAll) {
   const Command job = Job("full", {"--save_steps", "2"});
   const std::vector<CommandResult> results = RunAll({own + rank("0") + job, rank("1") + job});
   EXPECT_EQ(results[0].status, 1);
-  EXPECT_THAT(results[0].err, HasSubstr("No space left on device"));
+  EXPECT_THAT(results[0].err, HasSubstr("cannot write: disk full"));
   EXPECT_EQ(results[1].status, 1);
   EXPECT_THAT(results[1].err, HasSubstr("rank 0 ("));
   EXPECT_THAT(results[1].err, HasSubstr("stopped, as its own error says"));

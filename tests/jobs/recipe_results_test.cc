@@ -110,6 +110,15 @@ TEST_F(RecipeResultsTest, HalfWrittenAndForeignEntriesAreErrors) {
   EXPECT_THAT(ErrorOf([&] { Read(); }), HasSubstr("the run was made by lshformer 0.0.1, and this is "));
 }
 
+TEST_F(RecipeResultsTest, ResultsThatWereCutSayWhatToRemove) {
+  WriteAll();
+  const RecipeRun& run = RunOf("exact", "time");
+  WriteFileAtomically(LogPath(run, options_), "");
+  EXPECT_EQ(ErrorOf([&] { Read(); }).find(LogPath(run, options_)), 0u);
+  EXPECT_THAT(ErrorOf([&] { Read(); }),
+              HasSubstr("; remove " + EntryPath(run, options_) + ", and the run is made again"));
+}
+
 // From a number on a page to its file, command, program and machine; and back: another number in the file is another
 // page.
 TEST_F(RecipeResultsTest, NumbersCanBeTraced) {

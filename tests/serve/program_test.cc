@@ -233,6 +233,18 @@ TEST_F(ServeProgramTest, StopsWhenWhatItAcceptedIsDone) {
   }
 }
 
+TEST_F(ServeProgramTest, NamesAreOfTheFoldersInOrder) {
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {Folder("vectors"), Folder("masks"), "--served_model_name", "a", "b"},
+           {"--served_model_name", "a", "--served_model_name", "b", Folder("vectors"), Folder("masks")}}) {
+    ServerProcess server(words);
+    const Json models = Body(Client(server.port()).Get("/v1/models"))["data"];
+    ASSERT_EQ(models.size(), 2);
+    EXPECT_EQ(models[0]["id"], "a");
+    EXPECT_EQ(models[1]["id"], "b");
+  }
+}
+
 TEST_F(ServeProgramTest, WhatKeepsItFromStartingIsOneLine) {
   ServerProcess server({Folder("vectors")});
   const auto wrong = [](std::vector<std::string> words, int status) {

@@ -37,14 +37,14 @@ RankedList ParseRankedList(const Json& row, const std::string& where) {
 }  // namespace
 
 bool HasRankedLists(const std::string& path) {
-  if (!IsJsonLines(path)) return false;
+  if (!HoldsJson(path)) return false;
   JsonRows rows(path, kJsonLineLimits);
   Json row;
   return rows.Next(row) && row.contains("query") && row.contains("passages") && row.contains("labels");
 }
 
 std::vector<RankedList> ReadRankedLists(const std::string& path) {
-  if (!IsJsonLines(path)) Fail("{}: expected rows of JSON (.jsonl)", Shown(path, 120));
+  if (!HoldsJson(path)) Fail("{}: expected rows of JSON (.jsonl)", Shown(path, 120));
   std::vector<RankedList> lists;
   JsonRows rows(path, kJsonLineLimits);
   for (Json row; rows.Next(row);) {

@@ -34,7 +34,7 @@ struct GroupRow {
 class GroupReader {
  public:
   explicit GroupReader(const std::string& path) : path_(path) {
-    if (IsJsonLines(path))
+    if (HoldsJson(path))
       ReadJson();
     else
       ReadRecords();
@@ -174,7 +174,7 @@ TextGroups ReadTextGroups(const std::string& path) { return GroupReader(path).Gr
 
 bool HasPairColumns(const std::string& path) {
   std::vector<std::string> columns;
-  if (IsJsonLines(path)) {
+  if (HoldsJson(path)) {
     JsonRows rows(path, kJsonLineLimits);
     if (Json object; rows.Next(object))
       for (const auto& [key, value] : object.items()) columns.push_back(key);

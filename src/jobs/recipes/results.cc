@@ -195,7 +195,12 @@ std::vector<std::pair<std::string, Json>> ReadRunResults(const RecipeRun& run, c
   std::vector<std::pair<std::string, Json>> files;
   const auto read = [&](const std::string& path) {
     std::error_code error;
-    if (fs::exists(path, error)) files.emplace_back(path, ReadJsonObject(path));
+    if (!fs::exists(path, error)) return;
+    try {
+      files.emplace_back(path, ReadJsonObject(path));
+    } catch (const Error& cut) {
+      Fail("{}; remove {}, and the run is made again", cut.what(), EntryPath(run, options));
+    }
   };
   for (const std::string& path : paths) read(path);
   // A summary of seeds has no times: those are of the first run.
