@@ -11,8 +11,8 @@ set(LSHFORMER_SLOW_HEADERS <nlohmann/json.hpp> <spdlog/spdlog.h>)
 # through another; tests/include_rules_test.cc reads these very calls from layers.txt in the build folder. USES names packages
 # of cmake/dependencies.cmake, which are looked for only where a layer that is built uses them.
 # ONEDNN_FOLDERS: sources below them need oneDNN and are left out where no layer that uses it is built.
-# The presets release, asan and tsan compile sources in eights (CMAKE_UNITY_BUILD), the tests' too, but not the kernels,
-# which include themselves, once for each instruction set. The program that does without libtorch links, of the layers with it,
+# The presets release, asan and tsan compile sources in eights (CMAKE_UNITY_BUILD; families of models and the recipes by
+# folder), the tests' too, but not the kernels, which include themselves, once for each instruction set. The program that does without libtorch links, of the layers with it,
 # tables of options, sources that do not reach it, and the few that src/CMakeLists.txt names: these stay by themselves, but for
 # cli's and recipes', all of which it links.
 function(lshformer_layer name)

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -122,6 +123,17 @@ GuardedMapping::~GuardedMapping() {
   if (slot_ < 0) return;
   guarded[slot_].begin = UINTPTR_MAX;
   guarded[slot_].taken = false;
+}
+
+void GuardedMapping::Forget(const void* begin, size_t bytes) {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)), first = reinterpret_cast<uintptr_t>(begin);
+  const uintptr_t whole = (first + page - 1) / page * page, behind = (first + bytes) / page * page;
+  if (whole >= behind) return;
+  for (const Guarded& mapping : guarded) {
+    if (whole < mapping.begin.load() || behind > mapping.end.load()) continue;
+    madvise(reinterpret_cast<void*>(whole), behind - whole, MADV_DONTNEED);  // no page of it was written
+    return;
+  }
 }
 
 int StopSignal() { return stop_signal.load(); }

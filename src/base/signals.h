@@ -28,10 +28,15 @@ class StopAtOnce {
 // from there, for the bytes are gone. In other programs SIGBUS does what they have decided.
 class GuardedMapping {
  public:
+  // Mapped for reading alone.
   GuardedMapping(const void* begin, size_t bytes, const std::string& path);
   ~GuardedMapping();
   GuardedMapping(const GuardedMapping&) = delete;
   GuardedMapping& operator=(const GuardedMapping&) = delete;
+
+  // Hands back the memory of the whole pages of a range that lies in such a mapping; elsewhere does nothing. Whoever
+  // reads them again gets them from the file.
+  static void Forget(const void* begin, size_t bytes);
 
  private:
   int slot_;

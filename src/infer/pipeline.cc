@@ -237,6 +237,8 @@ std::vector<Encoding> Pipeline::Encode(const TextInput& input, int64_t lead) con
   if (input.text.empty()) Fail("\"text\" is empty");
   if (!IsValidUtf8(input.text)) Fail("\"text\": expected UTF-8");
   if (input.text_pair && !IsValidUtf8(*input.text_pair)) Fail("\"text_pair\": expected UTF-8");
+  if (input.text_pair && options_.max_seq_length < ShortestSeqLength(/*texts=*/2, tokenizer_.get()))
+    Fail("\"text_pair\": there is no room for a second text in {} tokens", options_.max_seq_length);
   std::vector<Encoding> sequences = EncodeLong(*tokenizer_, input.text, input.text_pair,
                                                {.max_seq_length = options_.max_seq_length,
                                                 .lower_case = modules_ && modules_->lower_cases(),

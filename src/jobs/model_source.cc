@@ -276,9 +276,10 @@ void WarnOfAttention(Model& model, const std::optional<AttentionChange>& change)
     };
     const double kept = Compare(means(change.made_with), means(now)).mean;
     const int texts = first->sequences();
+    constexpr double kRounding = 1e-6;  // equal states have a cosine just below 1
     Warn("{}; {} mean state{} a cosine of {:.3f} to before", change.warning,
          texts == 1 ? "here the first text's" : fmt::format("here the first {} texts'", texts),
-         texts == 1 ? " has" : "s have", std::floor(1000 * kept) / 1000);
+         texts == 1 ? " has" : "s have", std::floor(1000 * (kept + kRounding)) / 1000);
   });
 }
 

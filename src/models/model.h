@@ -39,7 +39,9 @@ struct ForwardOptions {
                            // without one: at the first of each sequence), the last layer may compute only those
   AttentionCounts* counts = nullptr;              // summed over layers where given
   const AttentionHook* attention_hook = nullptr;  // asked by every attention (nn/forward_context.h)
-  const StopToken* stop = nullptr;                // asked before every attention; null: the call is finished
+  // Asked before every attention, also in a backward that computes it again; null: the call is finished, and so is one
+  // whose tokens several processes share.
+  const StopToken* stop = nullptr;
 };
 
 // How many labelled items of a batch each term of a head's loss is a mean over, without a forward:

@@ -74,16 +74,14 @@ torch::ScalarType LayerAttention::InputType(const ForwardContext& context) const
 torch::Tensor LayerAttention::operator()(torch::Tensor qkv, const ForwardContext& context,
                                          torch::ScalarType type) const {
   const bool shares = SharesTokens(context.split);
-  // A training step is finished, and a forward of several processes by all of them.
+  // A forward that several processes share is finished by all of them.
   if (context.stop != nullptr && !shares) (*context.stop)();
   if (shares && (context.attentions != nullptr || context.attention_hook != nullptr))
     Fail("what several processes compute of a sequence cannot be looked at");
   const auto options = OptionsOf(shares ? context.split.get() : nullptr);
-  if (place_.rotary) {
-    const torch::ScalarType turned = torch::GradMode::is_enabled() ? torch::kFloat32 : OperandType(context);
+  if (place_.rotary)
     qkv = Rotated(std::move(qkv), {place_.rotary, context.sequences, options->heads, /*turned=*/SlicesOf(*spec_) - 1},
-                  turned);
-  }
+                  OperandType(context));
   options->planes_step = context.train && spec_->resample == Resample::kCall ? context.step : 0;
   options->operands = OperandsOf(context.precision);
   options->sequences = context.sequences;

@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "base/signals.h"
 #include "kernels/linear.h"
 #include "kernels/low_precision.h"
 #include "kernels/matmul_precision.h"
@@ -130,6 +131,8 @@ std::shared_ptr<const Linear::Packed> Linear::FindPacked(Precision precision) co
   packed->linear = std::make_shared<const PackedLinear>(precision, weight.data_ptr<float>(), bias.data_ptr<float>(),
                                                         weight.size(0), weight.size(1));
   cache_->packed = packed;
+  // What lies in a file that is mapped was read for this alone: a model's memory is that of its packed weights.
+  for (const torch::Tensor& part : weights_) GuardedMapping::Forget(part.data_ptr(), part.nbytes());
   return packed;
 }
 

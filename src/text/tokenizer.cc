@@ -156,9 +156,13 @@ Encoding Tokenizer::Encode(std::string_view text, std::optional<std::string_view
   return first;
 }
 
-void CheckMaxSeqLength(int64_t max_seq_length, int texts, const Tokenizer* tokenizer, int64_t positions) {
+int64_t ShortestSeqLength(int texts, const Tokenizer* tokenizer) {
   const TextTemplate around = tokenizer != nullptr ? tokenizer->text_template() : TextTemplate::Bert(0, 0);
-  const int64_t least = std::max<int64_t>(2 * texts + 1, static_cast<int64_t>(around.Of(texts).tokens()) + texts);
+  return std::max<int64_t>(2 * texts + 1, static_cast<int64_t>(around.Of(texts).tokens()) + texts);
+}
+
+void CheckMaxSeqLength(int64_t max_seq_length, int texts, const Tokenizer* tokenizer, int64_t positions) {
+  const int64_t least = ShortestSeqLength(texts, tokenizer);
   if (max_seq_length >= least && (positions == 0 || max_seq_length <= positions)) return;
   const std::string range = positions > 0 ? fmt::format("{} to {} (max_position_embeddings)", least, positions)
                                           : fmt::format("at least {}", least);

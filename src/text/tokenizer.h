@@ -49,8 +49,10 @@ struct EncodeOptions {
 };
 
 class Tokenizer;
-// The rule of max_seq_length: room for what stands around `texts` texts (1 or 2) and one token of each, at least for
-// what BERT puts there; at most `positions`, those of the model, where above 0. OptionError.
+// The least max_seq_length: room for what stands around `texts` texts (1 or 2) and one token of each, at least for what
+// BERT puts there.
+int64_t ShortestSeqLength(int texts, const Tokenizer* tokenizer);
+// From there to `positions`, those of the model, where above 0. OptionError.
 void CheckMaxSeqLength(int64_t max_seq_length, int texts, const Tokenizer* tokenizer, int64_t positions = 0);
 
 class Tokenizer {

@@ -1,6 +1,7 @@
 #include "base/signals.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -10,6 +11,8 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <thread>
@@ -54,6 +57,44 @@ TEST(GuardedMappingDeathTest, OthersEndAsBefore) {
   const TempFolder folder;
   const std::string path = folder.Write("weights", std::string(2 * static_cast<size_t>(sysconf(_SC_PAGESIZE)), 'x'));
   EXPECT_EXIT(ReadBeyondTheEnd(path, false), ::testing::KilledBySignal(SIGBUS), "");
+}
+
+// kB of this process's memory that the mapping at `address` takes.
+int64_t ResidentOf(const void* address) {
+  std::ifstream maps("/proc/self/smaps");
+  const std::string begin = fmt::format("{:x}-", reinterpret_cast<uintptr_t>(address));
+  bool found = false;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.starts_with(begin)) found = true;
+    if (found && line.starts_with("Rss:")) return std::atoll(line.c_str() + 4);
+  }
+  ADD_FAILURE() << "no mapping at " << begin;
+  return -1;
+}
+
+TEST(GuardedMapping, ForgetsPagesAndReadsThemAgain) {
+  const TempFolder folder;
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE)), bytes = 8 * page;
+  std::string text(bytes, 'x');
+  text[5 * page] = 'y';
+  const std::string path = folder.Write("weights", text);
+  const int file = open(path.c_str(), O_RDONLY);
+  auto* const mapping = static_cast<char*>(mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_POPULATE, file, 0));
+  close(file);
+  ASSERT_NE(mapping, MAP_FAILED);
+  const auto all = static_cast<int64_t>(bytes / 1024), one = static_cast<int64_t>(page / 1024);
+  ASSERT_EQ(ResidentOf(mapping), all);
+  GuardedMapping::Forget(mapping, bytes);
+  EXPECT_EQ(ResidentOf(mapping), all) << "nobody has said that it is a file";
+  {
+    const GuardedMapping guard(mapping, bytes, path);
+    GuardedMapping::Forget(mapping + 5 * page - 1, page + 2);
+    EXPECT_EQ(ResidentOf(mapping), all - one) << "the page that lies in the range as a whole";
+    GuardedMapping::Forget(mapping + page + 1, page);
+    EXPECT_EQ(ResidentOf(mapping), all - one) << "none does";
+    EXPECT_EQ(mapping[5 * page], 'y');
+  }
+  munmap(mapping, bytes);
 }
 
 constexpr int kNeverReady = -1;

@@ -1,10 +1,9 @@
 // The launchers that start several processes, as users call them, and what a launcher cannot help: a machine that falls
 // silent, a full disk. Each where it is there, skipped with a reason where it is not.
 #include <fmt/core.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <future>
 #include <sstream>
 
@@ -156,7 +155,10 @@ class TwoHosts : public LaunchersTest {
              Ip({"-n", name, "link", "set", cable, "up"}) && Ip({"-n", name, "link", "set", "lo", "up"});
     }
     cable_ = b;
-    if (!made) GTEST_SKIP() << "no network namespaces here: " << why_;
+    if (made) return;
+    const std::string why = why_;
+    Ip({"link", "del", a});
+    GTEST_SKIP() << "no network namespaces here: " << why;
   }
   void TearDown() override {
     for (const std::string& name : names_) Ip({"netns", "del", name});

@@ -117,6 +117,11 @@ TEST_F(RecipeResultsTest, ResultsThatWereCutSayWhatToRemove) {
   EXPECT_EQ(ErrorOf([&] { Read(); }).find(LogPath(run, options_)), 0u);
   EXPECT_THAT(ErrorOf([&] { Read(); }),
               HasSubstr("; remove " + EntryPath(run, options_) + ", and the run is made again"));
+  WriteAll();
+  const RecipeRun& trained = RunOf("exact", "learn");
+  Write(trained, "all_results.json", "{");
+  EXPECT_THAT(ErrorOf([&] { Read(); }),
+              HasSubstr("; remove " + EntryPath(trained, options_) + " and " + trained.result));
 }
 
 // From a number on a page to its file, command, program and machine; and back: another number in the file is another

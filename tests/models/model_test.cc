@@ -207,7 +207,7 @@ TEST(ForwardTest, AStopTokenEndsTheCallBetweenLayers) {
   EXPECT_EQ(counts.pairs_computed, pairs / layers);  // of the first layer
 }
 
-// A signal is looked at by the token for signals alone: a call without one is finished.
+// A signal is looked at by the stop token for signals alone: a call without one is finished.
 TEST(ForwardDeathTest, ASignalStopsTheCallsThatAreToldSo) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // forked alone, a child would wait for threads that it lacks
   const auto stopped = [](bool told) {

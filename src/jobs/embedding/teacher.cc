@@ -12,6 +12,9 @@ namespace {
 Pipeline MakeTeacher(const std::string& folder, Pooling pooling) {
   PredictOptions options;
   options.task = PredictTask::kFeatureExtraction;
+  options.adjust_forward = [](ForwardOptions& forward) {
+    forward.stop = nullptr;
+  };  // part of a step, which is finished
   if (SentenceModules::Read(folder) == nullptr) options.embedding.pooling = pooling;
   return Pipeline::Load(folder, /*tokenizer_folder=*/"", options);
 }

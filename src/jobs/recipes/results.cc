@@ -198,8 +198,11 @@ std::vector<std::pair<std::string, Json>> ReadRunResults(const RecipeRun& run, c
     if (!fs::exists(path, error)) return;
     try {
       files.emplace_back(path, ReadJsonObject(path));
+    } catch (const Interrupted&) {
+      throw;
     } catch (const Error& cut) {
-      Fail("{}; remove {}, and the run is made again", cut.what(), EntryPath(run, options));
+      const std::string made = path == LogPath(run, options) ? "" : " and " + run.result;
+      Fail("{}; remove {}{}, and the run is made again", cut.what(), EntryPath(run, options), made);
     }
   };
   for (const std::string& path : paths) read(path);

@@ -151,7 +151,8 @@ std::vector<Option<ModelConfig>> ModernBertOptions() {
   add(Number("embedding_dropout", &B::embedding_dropout, kProbability, "of embeddings"));
   add(Number("mlp_dropout", &B::mlp_dropout, kProbability, "of what the feed-forward's second map reads"));
   add(Number("initializer_cutoff_factor", &B::initializer_cutoff_factor, {.low = 0.1, .high = 100},
-             "new weights lie within so many standard deviations"));
+             "new weights lie within so many standard deviations")
+          .NullIsAbsent());
   add(Boolean("norm_bias", &B::norm_bias, "LayerNorms have biases"));
   add(Boolean("attention_bias", &B::attention_bias, "the maps around attention have biases"));
   add(Boolean("mlp_bias", &B::mlp_bias, "the feed-forward's maps have biases"));

@@ -273,8 +273,7 @@ int64_t SentenceModules::LongestText(const Tokenizer& tokenizer, int64_t positio
   const bool said = max_seq_length_ > 0;
   const int64_t own = said ? max_seq_length_ : tokenizer.model_max_length();
   if (own <= 0) return positions;
-  const auto around = static_cast<int64_t>(tokenizer.text_template().Of(1).tokens());
-  if (const int64_t least = std::max<int64_t>(3, around + 1); own < least)
+  if (const int64_t least = ShortestSeqLength(/*texts=*/1, &tokenizer); own < least)
     Fail("{}: \"{}\": expected at least {}, got {}",
          Shown(said ? EncoderSettings(encoder_folder_) : encoder_folder_ + "/tokenizer_config.json", 160),
          said ? "max_seq_length" : "model_max_length", least, own);
