@@ -8,7 +8,7 @@ namespace lshformer {
 // libgomp ends the program where it cannot have a thread. They end at once.
 int ThreadsThatStart(int wanted);
 
-// Threads that are made while it lives get no signals: those are for the threads that work.
+// Threads that are made while it lives get no signals from outside: those are for the threads that work.
 class SignalsElsewhere {
  public:
   SignalsElsewhere();

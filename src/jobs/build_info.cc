@@ -6,7 +6,6 @@
 #include <torch/version.h>
 #include <unicode/uversion.h>
 
-#include <bit>
 #include <fstream>
 #include <oneapi/dnnl/dnnl.hpp>
 
@@ -42,15 +41,6 @@ Json Libraries() {
               {"nlohmann-json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
                                             NLOHMANN_JSON_VERSION_PATCH)},
               {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)}};
-}
-
-// Highway numbers its instruction sets by bits; AMX tiles are none of them.
-std::vector<std::string> CompiledIsas() {
-  std::vector<std::string> names;
-  if (HWY_ARCH_X86_64) names.push_back("amx");
-  for (auto bits = static_cast<uint64_t>(HWY_TARGETS); bits != 0; bits &= bits - 1)
-    names.push_back(IsaName(static_cast<int64_t>(uint64_t{1} << std::countr_zero(bits))));
-  return names;
 }
 
 Json Isas() {

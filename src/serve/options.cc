@@ -60,6 +60,8 @@ void CheckServeOptions(const ServeOptions& options) {
   if (!options.names.empty() && options.names.size() != options.folders.size())
     FailOption("served_model_name", "expected one for each of {} models, got {}", options.folders.size(),
                options.names.size());
+  for (const std::string& name : options.names)
+    if (name.empty()) FailOption("served_model_name", "expected a name, got \"\"");
   if (options.tasks.size() > 1 && options.tasks.size() != options.folders.size())
     FailOption("task", "expected one for all or one for each of {} models, got {}", options.folders.size(),
                options.tasks.size());

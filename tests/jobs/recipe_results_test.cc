@@ -112,16 +112,16 @@ TEST_F(RecipeResultsTest, HalfWrittenAndForeignEntriesAreErrors) {
 
 TEST_F(RecipeResultsTest, ResultsThatWereCutSayWhatToRemove) {
   WriteAll();
-  const RecipeRun& run = RunOf("exact", "time");
-  WriteFileAtomically(LogPath(run, options_), "");
-  EXPECT_EQ(ErrorOf([&] { Read(); }).find(LogPath(run, options_)), 0u);
-  EXPECT_THAT(ErrorOf([&] { Read(); }),
-              HasSubstr("; remove " + EntryPath(run, options_) + ", and the run is made again"));
+  const RecipeRun &timed = RunOf("exact", "time"), &trained = RunOf("exact", "learn");
+  const auto advice = [&](const RecipeRun& run) {
+    return "; remove " + RunsFolder(options_) + "/" + run.key + "*, and the run is made again";
+  };
+  WriteFileAtomically(LogPath(timed, options_), "");
+  EXPECT_EQ(ErrorOf([&] { Read(); }).find(LogPath(timed, options_)), 0u);
+  EXPECT_THAT(ErrorOf([&] { Read(); }), HasSubstr(advice(timed)));
   WriteAll();
-  const RecipeRun& trained = RunOf("exact", "learn");
   Write(trained, "all_results.json", "{");
-  EXPECT_THAT(ErrorOf([&] { Read(); }),
-              HasSubstr("; remove " + EntryPath(trained, options_) + " and " + trained.result));
+  EXPECT_THAT(ErrorOf([&] { Read(); }), HasSubstr(advice(trained)));
 }
 
 // From a number on a page to its file, command, program and machine; and back: another number in the file is another

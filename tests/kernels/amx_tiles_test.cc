@@ -300,6 +300,12 @@ TEST(AmxAccess, FollowsFromTheProcessorAndTheKernel) {
   EXPECT_FALSE(AccessFrom(kAll, true, EINVAL).granted);
 }
 
+TEST(InstructionSets, WhatRunsWasCompiled) {
+  const std::vector<std::string> compiled = CompiledIsas();
+  for (const std::string& isa : SupportedIsas()) EXPECT_THAT(compiled, ::testing::Contains(isa));
+  EXPECT_THAT(compiled, ::testing::Not(::testing::Contains("ssse3"))) << "HWY_DISABLED_TARGETS";
+}
+
 // What was found out is what the instruction sets and the report of the build say.
 TEST(AmxAccess, IsToldByTheInstructionSets) {
   const std::vector<std::string> isas = SupportedIsas();

@@ -233,6 +233,17 @@ TEST_F(ServeProgramTest, StopsWhenWhatItAcceptedIsDone) {
   }
 }
 
+// Its numbers are gone, and a thread that blocks signals finds that out.
+TEST_F(ServeProgramTest, AModelThatIsCutWhileItIsServedIsNamed) {
+  const TempFolder folder;
+  std::filesystem::copy(Folder("vectors"), folder / "cut", std::filesystem::copy_options::recursive);
+  ServerProcess server({folder / "cut"});
+  std::filesystem::resize_file(folder / "cut/model.safetensors", 0);
+  EXPECT_EQ(Client(server.port()).Post("/embed", R"({"inputs": "the of and"})").status, 0);
+  EXPECT_EQ(server.Wait(), 1);
+  EXPECT_THAT(server.Errors(), HasSubstr("model.safetensors: became shorter while it was being used\n"));
+}
+
 TEST_F(ServeProgramTest, NamesAreOfTheFoldersInOrder) {
   for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
            {Folder("vectors"), Folder("masks"), "--served_model_name", "a", "b"},
@@ -260,6 +271,8 @@ TEST_F(ServeProgramTest, WhatKeepsItFromStartingIsOneLine) {
   EXPECT_THAT(wrong({"--port", "0"}, 2), HasSubstr("DIR"));
   EXPECT_THAT(wrong({Folder("vectors"), "--port", "70000"}, 2), HasSubstr("--port: expected 0 to 65535"));
   EXPECT_THAT(wrong({Folder("vectors"), Folder("vectors"), "--port", "0"}, 2), HasSubstr("--served_model_name"));
+  EXPECT_THAT(wrong({Folder("vectors"), "--port", "0", "--served_model_name", ""}, 2),
+              HasSubstr("--served_model_name: expected a name"));
   EXPECT_THAT(wrong({Folder("vectors"), "--max-client-batch-size", "9999", "--port", "0"}, 2),
               HasSubstr("--max_client_batch_size: expected at most 512"));
   EXPECT_THAT(wrong({Folder("labels"), "--port", "0", "--pooling", "cls"}, 2),

@@ -201,8 +201,7 @@ std::vector<std::pair<std::string, Json>> ReadRunResults(const RecipeRun& run, c
     } catch (const Interrupted&) {
       throw;
     } catch (const Error& cut) {
-      const std::string made = path == LogPath(run, options) ? "" : " and " + run.result;
-      Fail("{}; remove {}{}, and the run is made again", cut.what(), EntryPath(run, options), made);
+      Fail("{}; remove {}/{}*, and the run is made again", cut.what(), RunsFolder(options), run.key);
     }
   };
   for (const std::string& path : paths) read(path);

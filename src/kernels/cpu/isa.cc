@@ -4,6 +4,7 @@
 #include <hwy/targets.h>
 
 #include <atomic>
+#include <bit>
 
 #include "base/error.h"
 #include "base/lower_case.h"
@@ -51,6 +52,15 @@ std::vector<std::string> SupportedIsas() {
   std::vector<std::string> names;
   if (HasAmx()) names.push_back(kAmxName);
   for (const int64_t target : Targets()) names.push_back(IsaName(target));
+  return names;
+}
+
+// Highway numbers its instruction sets by bits.
+std::vector<std::string> CompiledIsas() {
+  std::vector<std::string> names;
+  if (HWY_ARCH_X86_64) names.push_back(kAmxName);
+  for (auto bits = static_cast<uint64_t>(HWY_TARGETS); bits != 0; bits &= bits - 1)
+    names.push_back(IsaName(static_cast<int64_t>(uint64_t{1} << std::countr_zero(bits))));
   return names;
 }
 
