@@ -57,7 +57,7 @@ struct ForwardContext {
   AttentionCounts* counts = nullptr;
   std::vector<std::vector<torch::Tensor>>* attentions = nullptr;  // [layer][sequence] → [heads, n, n]
   const AttentionHook* attention_hook = nullptr;
-  TokenSplitPtr split;  // of the stream's tokens over several processes; null: this one has all
+  TokenSplitPtr split;              // of the stream's tokens over several processes; null: this one has all
   const StopToken* stop = nullptr;  // asked before every attention
 
   // The same forward over another stream of the batch.
