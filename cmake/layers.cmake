@@ -12,9 +12,9 @@ set(LSHFORMER_SLOW_HEADERS <nlohmann/json.hpp> <spdlog/spdlog.h>)
 # of cmake/dependencies.cmake, which are looked for only where a layer that is built uses them.
 # ONEDNN_FOLDERS: sources below them need oneDNN and are left out where no layer that uses it is built.
 # The presets release, asan and tsan compile sources in eights (CMAKE_UNITY_BUILD; families of models and the recipes by
-# folder), the tests' too, but not the kernels, which include themselves, once for each instruction set. The program that does without libtorch links, of the layers with it,
-# tables of options, sources that do not reach it, and the few that src/CMakeLists.txt names: these stay by themselves, but for
-# cli's and recipes', all of which it links.
+# folder), the tests' too, but not the kernels, which include themselves, once for each instruction set. The program that does
+# without libtorch links, of the layers with it, tables of options, sources that do not reach it, and the few that
+# src/CMakeLists.txt names: these stay by themselves, but for cli's and recipes', all of which it links.
 function(lshformer_layer name)
   cmake_parse_arguments(LAYER "" "LEVEL" "DEPENDS;USES;ONEDNN_FOLDERS" ${ARGN})
   foreach(dependency IN LISTS LAYER_DEPENDS)
@@ -123,8 +123,8 @@ function(lshformer_make_layer name)
       if(source MATCHES "options\\.cc$" OR NOT (reaches OR folder MATCHES "^(cli|recipes)$"))
         continue()
       endif()
-      set(group ${folder})
-      if(NOT name STREQUAL "models" AND NOT folder STREQUAL "recipes")  # families use the same names, each for its own
+      set(group ${folder})  # families use the same names, each for its own
+      if(NOT name STREQUAL "models" AND NOT folder STREQUAL "recipes")
         math(EXPR group "${number} / 8")
         math(EXPR number "${number} + 1")
       endif()

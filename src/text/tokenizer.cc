@@ -157,8 +157,9 @@ Encoding Tokenizer::Encode(std::string_view text, std::optional<std::string_view
 }
 
 int64_t ShortestSeqLength(int texts, const Tokenizer* tokenizer) {
-  const TextTemplate around = tokenizer != nullptr ? tokenizer->text_template() : TextTemplate::Bert(0, 0);
-  return std::max<int64_t>(2 * texts + 1, static_cast<int64_t>(around.Of(texts).tokens()) + texts);
+  const size_t around = tokenizer != nullptr ? tokenizer->text_template().Of(texts).tokens()
+                                             : TextTemplate::Bert(0, 0).Of(texts).tokens();
+  return std::max<int64_t>(2 * texts + 1, static_cast<int64_t>(around) + texts);
 }
 
 void CheckMaxSeqLength(int64_t max_seq_length, int texts, const Tokenizer* tokenizer, int64_t positions) {

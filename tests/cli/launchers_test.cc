@@ -15,6 +15,7 @@ namespace {
 
 using ::lshformer::testing::CommandResult;
 using ::lshformer::testing::RunCommand;
+using ::lshformer::testing::RunTogether;
 using ::testing::HasSubstr;
 
 // Where a program is: in the variable, or on PATH; "": nowhere.
@@ -40,16 +41,6 @@ using Command = std::vector<std::string>;
 Command operator+(Command words, const Command& more) {
   words.insert(words.end(), more.begin(), more.end());
   return words;
-}
-
-// All at once.
-std::vector<CommandResult> RunAll(const std::vector<Command>& commands) {
-  std::vector<std::future<CommandResult>> running;
-  for (const Command& words : commands)
-    running.push_back(std::async(std::launch::async, [words] { return RunCommand(words); }));
-  std::vector<CommandResult> results;
-  for (auto& one : running) results.push_back(one.get());
-  return results;
 }
 
 class LaunchersTest : public TrainingRunTest {
@@ -103,7 +94,7 @@ TEST_F(LaunchersTest, TorchrunOfTwoNodes) {
     nodes.push_back(Command{torchrun, "--no-python", "--nnodes", "2", "--node-rank", node, "--nproc-per-node", "1",
                             "--master-addr", "127.0.0.1", "--master-port", port} +
                     Job("nodes"));
-  ExpectSuccess(RunAll(nodes));
+  ExpectSuccess(RunTogether(nodes));
   ExpectWeightsOfOneProcess("nodes");
 }
 
@@ -128,7 +119,7 @@ TEST_F(LaunchersTest, VariablesOfSlurm) {
                               fmt::format("SLURM_JOB_ID={}", getpid()), "SLURM_STEP_ID=0",
                               "SLURM_JOB_NODELIST=localhost"} +
                       Job(fmt::format("slurm-{}", nodes), {"--dist_port", port}));
-    ExpectSuccess(RunAll(tasks));
+    ExpectSuccess(RunTogether(tasks));
     if (nodes == 1) Succeeds(Job("alone"));
     EXPECT_EQ(Weights(fmt::format("slurm-{}", nodes)), Weights("alone")) << nodes << " nodes";
   }
@@ -191,7 +182,7 @@ class TwoHosts : public LaunchersTest {
 };
 
 TEST_F(TwoHosts, MakeTheWeightsOfOne) {
-  ExpectSuccess(RunAll({On(0, Job("hosts")), On(1, Job("hosts"))}));
+  ExpectSuccess(RunTogether({On(0, Job("hosts")), On(1, Job("hosts"))}));
   ExpectWeightsOfOneProcess("hosts");
 }
 
@@ -200,7 +191,7 @@ TEST_F(TwoHosts, OneThatFallsSilentIsLostAfterTheTimeout) {
   const Command job =
       Job("silent", {"--max_steps", "1000000", "--save_steps", "20", "--save_total_limit", "1", "--dist_timeout", "3"});
   std::future<std::vector<CommandResult>> running = std::async(std::launch::async, [&] {
-    return RunAll({On(0, job), On(1, job)});
+    return RunTogether({On(0, job), On(1, job)});
   });
   const auto wait = [&](auto until) {
     return running.wait_for(std::chrono::milliseconds(20)) == std::future_status::ready || until();
@@ -232,7 +223,7 @@ TEST_F(LaunchersTest, AFullDiskOfRankZeroEndsAll) {
                    "MASTER_PORT=" + port};
   };
   const Command job = Job("full", {"--save_steps", "2"});
-  const std::vector<CommandResult> results = RunAll({own + rank("0") + job, rank("1") + job});
+  const std::vector<CommandResult> results = RunTogether({own + rank("0") + job, rank("1") + job});
   EXPECT_EQ(results[0].status, 1);
   EXPECT_THAT(results[0].err, HasSubstr("cannot write: disk full"));
   EXPECT_EQ(results[1].status, 1);

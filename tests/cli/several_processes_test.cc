@@ -2,7 +2,7 @@
 #include <fmt/core.h>
 
 #include <filesystem>
-#include <future>
+#include <utility>
 
 #include "cli/training_run.h"
 #include "dist/communicator.h"
@@ -12,6 +12,7 @@ namespace {
 
 using ::lshformer::testing::CommandResult;
 using ::lshformer::testing::RunCommand;
+using ::lshformer::testing::RunTogether;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -27,17 +28,15 @@ class SeveralProcessesTest : public TrainingRunTest {
                                            const std::function<std::vector<std::string>(int rank)>& words_of) {
     static int calls = 0;
     const int port = 20000 + (getpid() * 16 + calls++) % 20000;
-    std::vector<std::future<CommandResult>> running;
+    std::vector<std::vector<std::string>> commands;
     for (int rank = 0; rank < size; ++rank) {
       std::vector<std::string> words{"/usr/bin/env", fmt::format("RANK={}", rank), fmt::format("WORLD_SIZE={}", size),
                                      "MASTER_ADDR=127.0.0.1", fmt::format("MASTER_PORT={}", port)};
       const std::vector<std::string> own = words_of(rank);
       words.insert(words.end(), own.begin(), own.end());
-      running.push_back(std::async(std::launch::async, [words] { return RunCommand(words); }));
+      commands.push_back(std::move(words));
     }
-    std::vector<CommandResult> results;
-    for (auto& one : running) results.push_back(one.get());
-    return results;
+    return RunTogether(commands);
   }
   static std::vector<CommandResult> Shared(int size, const std::vector<std::string>& words) {
     return Shared(size, [&](int) { return words; });

@@ -12,13 +12,12 @@
 #include "base/philox.h"
 #include "data/masking.h"
 #include "io/safetensors.h"
-#include "kernels/cpu/amx/amx_tiles.h"
-#include "kernels/isa.h"
 #include "kernels/matmul.h"
 #include "models/family.h"
 #include "models/model.h"
 #include "models/weights.h"
 #include "ops/threads.h"
+#include "util/amx_model.h"
 #include "util/errors.h"
 #include "util/temp_folder.h"
 
@@ -307,12 +306,11 @@ TEST_P(LongEncoderTest, ShortcutsOfTrainingChangeNothing) {
   }
 }
 
+class LongEncoderInAmxTiles : public testing::InAmxModel, public ::testing::WithParamInterface<const char*> {};
+
 // On AMX tiles queries, keys and values are rounded as they are written, behind the turning where there is one; inside
 // attention where something looks at what attention receives: the same bits.
-TEST_P(LongEncoderTest, RoundsBehindTheTurning) {
-  const std::vector<std::string> isas = SupportedIsas();
-  ForceIsa(isas.front() == "amx" ? isas[1] : isas.front());
-  UseAmxModel(true);
+TEST_P(LongEncoderInAmxTiles, RoundsBehindTheTurning) {
   const ModelPtr model = CreateModel(Small(GetParam()), Task::kEncoder, 3);
   const PackedBatch batch = Batch(Task::kEncoder, {4, 33});
   model->set_precision(Precision::kBFloat16);
@@ -326,8 +324,6 @@ TEST_P(LongEncoderTest, RoundsBehindTheTurning) {
   const torch::Tensor inside = states({.attention_hook = &look});
   EXPECT_GT(looked, 0);
   EXPECT_TRUE(states({}).equal(inside));
-  UseAmxModel(false);
-  ForceIsa("auto");
 }
 
 // Dropout is where Hugging Face has it: with all of it off, training is inference.
@@ -380,13 +376,16 @@ TEST_P(LongEncoderTest, RunsUnderOtherAttention) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, LongEncoderTest,
-                         ::testing::Values("roberta", "xlm-roberta", "distilbert", "nomic_bert", "modernbert"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::erase(name, '-');
-                           return name;
-                         });
+const auto kFamilies = ::testing::Values("roberta", "xlm-roberta", "distilbert", "nomic_bert", "modernbert");
+
+std::string FamilyName(const ::testing::TestParamInfo<const char*>& info) {
+  std::string name = info.param;
+  std::erase(name, '-');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, LongEncoderTest, kFamilies, FamilyName);
+INSTANTIATE_TEST_SUITE_P(Families, LongEncoderInAmxTiles, kFamilies, FamilyName);
 
 // A head of the first code may have no biases: they are 0.
 TEST(NomicBertTest, HeadsWithoutBiases) {

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <future>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,16 @@ inline CommandResult RunCommand(const std::vector<std::string>& words, const std
   result.err = folder.Read("err");
   result.max_resident_mb = static_cast<double>(usage.ru_maxrss) / 1024;
   return result;
+}
+
+// All at once, results in order.
+inline std::vector<CommandResult> RunTogether(const std::vector<std::vector<std::string>>& commands) {
+  std::vector<std::future<CommandResult>> running;
+  for (const std::vector<std::string>& words : commands)
+    running.push_back(std::async(std::launch::async, [words] { return RunCommand(words); }));
+  std::vector<CommandResult> results;
+  for (auto& one : running) results.push_back(one.get());
+  return results;
 }
 
 }  // namespace lshformer::testing

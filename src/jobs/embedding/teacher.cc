@@ -12,9 +12,8 @@ namespace {
 Pipeline MakeTeacher(const std::string& folder, Pooling pooling) {
   PredictOptions options;
   options.task = PredictTask::kFeatureExtraction;
-  options.adjust_forward = [](ForwardOptions& forward) {
-    forward.stop = nullptr;
-  };  // part of a step, which is finished
+  // Part of a training step, which is finished.
+  options.adjust_forward = [](ForwardOptions& forward) { forward.stop = nullptr; };
   if (SentenceModules::Read(folder) == nullptr) options.embedding.pooling = pooling;
   return Pipeline::Load(folder, /*tokenizer_folder=*/"", options);
 }
