@@ -7,8 +7,8 @@
 // Of float32 as kernels/matmul_precision.h says: multiply-add, or in AMX tiles by parts. Of numbers that the caller
 // has rounded to bfloat16 with sums and results in float32: in AMX tiles where they are active, else through oneDNN,
 // which needs a CPU with such instructions (SupportsProducts). A row of y and of grad_x depends on that row and on W
-// alone, bit for bit; grad_W depends on the number of threads where a product is oneDNN's. Throws nothing: shapes are
-// checked one level up. Work memory: that of the products (kernels/matmul.h), and both factors' parts or one factor
+// alone, bit for bit; grad_W depends on the batch, and not on the number of threads. Throws nothing: shapes are checked
+// one level up. Work memory: that of the products (kernels/matmul.h), and both factors' parts or one factor
 // turned round.
 #pragma once
 #include <cstdint>

@@ -5,7 +5,7 @@
 // A row of c depends on that row of a alone: not on how many rows the call has, where the row stands, nor on the number
 // of threads, bit for bit. Where oneDNN's implementation does not promise that, rows go through it in blocks of one
 // fixed size (RowBlock). The exception is `inner_is_tokens`, for weight gradients, where k runs over the tokens of the
-// batch: equal threads give equal bits.
+// batch: equal batches give equal bits, on any number of threads if a's tokens lie one after another (row stride 1).
 //
 // Work memory: one scratchpad per calling thread (at most a few megabytes), because the library's own is shared.
 #pragma once

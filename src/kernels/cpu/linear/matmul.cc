@@ -46,6 +46,8 @@ constexpr int64_t kRowBlock = 48;
 // their own there). Four times as many rows: they are so fast that reading the weights for 48 would take most of the
 // time.
 constexpr int64_t kAmxRowBlock = 192;
+// Rows of a weight gradient that one thread makes, where oneDNN's sums depend on the number of threads.
+constexpr int64_t kGradientRows = 64;
 // Where rows are independent, a product is cut into pieces of these many rows: pieces of 1024, one of a multiple of
 // 128, one of a multiple of 16, filled up with zero rows. A primitive holds machine code for its number of rows, up to
 // a megabyte, and takes a millisecond to make; batches of text have ever new numbers of rows, and so share sixteen
@@ -313,6 +315,18 @@ const std::byte* FillUpTokens(const std::byte* from, int64_t tokens, int64_t fil
   return to;
 }
 
+// Where oneDNN divides a sum among its threads (its AVX2 kernels do), each block of rows is made on one.
+void ExecuteSums(const Signature& signature, const Operands& o) {
+  if (FindPrimitive(signature)->row_block == 0) return Execute(*FindPrimitive(signature), o.a, o.b, o.bias, o.c);
+  ParallelFor(signature.rows, kGradientRows, [&](int64_t begin, int64_t end) {
+    Signature block = signature;
+    block.rows = end - begin;
+    block.threads = 1;
+    const Operands rows = o.FromRow(signature, begin);
+    Execute(*FindPrimitive(block), rows.a, rows.b, rows.bias, rows.c);
+  });
+}
+
 // A weight gradient aᵀ·b, a: [tokens, rows], b: [tokens, columns], both packed: the sum over tokens in pieces of few
 // sizes, each by all threads.
 void ExecuteTokensInPieces(Signature signature, const Operands& o) {
@@ -328,7 +342,7 @@ void ExecuteTokensInPieces(Signature signature, const Operands& o) {
     }
     Signature product = signature;
     const void* second = PaysToPack(product) ? PackSecond(b, product) : b;
-    Execute(*FindPrimitive(product), a, second, o.bias, o.c);
+    ExecuteSums(product, {a, second, o.bias, o.c});
     signature.accumulate = true;
     signature.bias = false;
   }
@@ -366,6 +380,7 @@ void Multiply(Precision precision, const ProductOf<T>& p) {
   const bool of_tokens = p.a.row_stride == 1 && p.a.column_stride == p.rows && p.b.column_stride == 1 &&
                          p.b.row_stride == p.columns;  // both packed, token after token
   if (p.inner_is_tokens && of_tokens) return ExecuteTokensInPieces(signature, operands);
+  if (p.inner_is_tokens && p.a.row_stride == 1) return ExecuteSums(signature, operands);
   if (p.inner_is_tokens) return Execute(*FindPrimitive(signature), p.a.data, p.b.data, p.bias, p.c);
   // Whether rows are independent is asked of a number of rows that many calls share.
   Signature probe = signature;
