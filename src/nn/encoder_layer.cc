@@ -81,24 +81,27 @@ torch::Tensor EncoderAttention::Slices(const torch::Tensor& hidden, const Forwar
   return torch::cat({all.slice(1, 0, width), all.slice(1, 2 * width)}, 1);
 }
 
-torch::Tensor EncoderAttention::Attended(const torch::Tensor& hidden, const ForwardContext& context) const {
+torch::Tensor EncoderAttention::Attended(torch::Tensor hidden, const ForwardContext& context) const {
   const TokenSplitPtr& split = context.split;
-  if (!SharesTokens(split)) return attention_(Slices(hidden, context), context, RowType(context.precision));
   const int slices = attention_.slices();
   torch::Tensor qkv;  // [all tokens, slices · own heads · head_dim]
-  if (torch::GradMode::is_enabled()) {
+  if (!SharesTokens(split)) {
+    qkv = Slices(hidden, context);
+  } else if (torch::GradMode::is_enabled()) {
     qkv = HeadsOfTokens(Slices(hidden, context), split, slices);
   } else {
     const auto rows = [&](int64_t begin, int64_t end) { return Slices(hidden.narrow(0, begin, end - begin), context); };
     qkv = HeadsOfTokens(rows, slices * hidden.size(1), split, slices);
   }
+  hidden.reset();  // large, where the text is long
+  if (!SharesTokens(split)) return attention_(std::move(qkv), context, RowType(context.precision));
   return TokensOfHeads(attention_(std::move(qkv), context), split, /*slices=*/1);
 }
 
-torch::Tensor EncoderAttention::operator()(const torch::Tensor& hidden, const ForwardContext& context,
+torch::Tensor EncoderAttention::operator()(torch::Tensor hidden, const ForwardContext& context,
                                            const torch::Tensor& rows) const {
   const Precision precision = context.precision;
-  return attention_output_(RowsOf(Attended(hidden, context), rows), precision, torch::kFloat32,
+  return attention_output_(RowsOf(Attended(std::move(hidden), context), rows), precision, torch::kFloat32,
                            SplitOfRows(context.split, rows));
 }
 
@@ -236,9 +239,9 @@ torch::Tensor EncoderLayer::NormsBefore(const torch::Tensor& hidden, const Forwa
                                         const torch::Tensor& rows) const {
   const std::shared_ptr<const RowIdentities> identities = RowsOf(context.rows, rows);
   const TokenSplitPtr split = SplitOfRows(context.split, rows);
-  const torch::Tensor x = attention_norm_ ? (*attention_norm_)(hidden, {}, {}, context.split) : hidden;
+  torch::Tensor x = attention_norm_ ? (*attention_norm_)(hidden, {}, {}, context.split) : hidden;
   const torch::Tensor sum =
-      Added(RowsOf(hidden, rows), attention_(x, context, rows),
+      Added(RowsOf(hidden, rows), attention_(std::move(x), context, rows),
             context.DropoutAt(DropoutSite::kAttentionOutput, layer_, attention_dropout_, identities));  // [T, H]
   return Added(sum, FeedForward(feed_forward_norm_(sum, {}, {}, split), context, identities, split),
                context.DropoutAt(DropoutSite::kFeedForwardOutput, layer_, hidden_dropout_, identities));

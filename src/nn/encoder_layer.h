@@ -40,14 +40,14 @@ class EncoderAttention {
   EncoderAttention(const ParameterMap& parameters, const EncoderLayerNames& names, const EncoderConfig& config,
                    const EncoderLayerPlace& place);
   // [T, H] → [T, H], or of `rows` alone where they are defined, [R] → [R, H]: every token is attended to all the same.
-  torch::Tensor operator()(const torch::Tensor& hidden, const ForwardContext& context,
+  torch::Tensor operator()(torch::Tensor hidden, const ForwardContext& context,
                            const torch::Tensor& rows = {}) const;
 
  private:
   torch::Tensor Slices(const torch::Tensor& hidden, const ForwardContext& context) const;  // [T, slices · H]
   // Attention of all tokens, [T, H]. Of several processes that share them here, and nowhere else, tokens change places
   // with heads, and back: own tokens in, own tokens out.
-  torch::Tensor Attended(const torch::Tensor& hidden, const ForwardContext& context) const;
+  torch::Tensor Attended(torch::Tensor hidden, const ForwardContext& context) const;
   LayerAttention attention_;
   bool drops_keys_;  // of one map for all three, where attention shares keys
   Linear query_key_value_, attention_output_;

@@ -24,8 +24,22 @@ auto OrGiveUp(LargeBlocks& blocks, const Allocation& allocate) {
 
 }  // namespace
 
+// Of the lock's owner.
+MemoryBlock LargeBlocks::Taken(MemoryBlock block) {
+  taken_bytes_ += block.capacity;
+  most_taken_ = std::max(most_taken_, taken_bytes_);
+  return block;
+}
+
+void LargeBlocks::GiveUpFirst(std::deque<MemoryBlock>& given_up) {
+  free_bytes_ -= free_.front().capacity;
+  given_up.push_back(std::move(free_.front()));
+  free_.pop_front();
+}
+
 MemoryBlock LargeBlocks::Take(size_t bytes) {
   {
+    std::deque<MemoryBlock> given_up;  // unmapped when the lock is gone
     const std::lock_guard lock(mutex_);
     auto best = free_.end();
     for (auto block = free_.begin(); block != free_.end(); ++block) {
@@ -36,10 +50,14 @@ MemoryBlock LargeBlocks::Take(size_t bytes) {
       MemoryBlock taken = std::move(*best);
       free_.erase(best);
       free_bytes_ -= taken.capacity;
-      return taken;
+      return Taken(std::move(taken));
     }
+    const size_t most = std::max(most_taken_, taken_bytes_ + bytes) + slack_;
+    while (!free_.empty() && taken_bytes_ + free_bytes_ + bytes > most) GiveUpFirst(given_up);
   }
-  return OrGiveUp(*this, [&] { return AllocateBlock(bytes); });
+  MemoryBlock fresh = OrGiveUp(*this, [&] { return AllocateBlock(bytes); });
+  const std::lock_guard lock(mutex_);
+  return Taken(std::move(fresh));
 }
 
 void LargeBlocks::GiveUp() {
@@ -52,13 +70,10 @@ void LargeBlocks::GiveUp() {
 void LargeBlocks::Give(MemoryBlock block) {
   std::deque<MemoryBlock> given_up;  // unmapped when the lock is gone
   const std::lock_guard lock(mutex_);
+  taken_bytes_ -= block.capacity;
   free_bytes_ += block.capacity;
   free_.push_back(std::move(block));
-  while (free_bytes_ > limit_) {
-    free_bytes_ -= free_.front().capacity;
-    given_up.push_back(std::move(free_.front()));
-    free_.pop_front();
-  }
+  while (free_bytes_ > limit_) GiveUpFirst(given_up);
 }
 
 size_t LargeBlocks::free_bytes() const {
@@ -104,9 +119,9 @@ c10::DataPtr Allocate(size_t bytes) {
 
 }  // namespace
 
-void KeepTensors(size_t smallest, size_t limit) {
+void KeepTensors(size_t smallest, size_t limit, size_t slack) {
   if (keeper != nullptr) return;
-  keeper = new Keeper{smallest, LargeBlocks(limit)};
+  keeper = new Keeper{smallest, LargeBlocks(limit, slack)};
   static TensorAllocator allocator(&Allocate);
   c10::SetCPUAllocator(&allocator);
 }

@@ -28,7 +28,7 @@ void KeepFreedMemory() {
 #ifdef __GLIBC__
   mallopt(M_MMAP_THRESHOLD, static_cast<int>(kMmapThreshold));
   mallopt(M_TRIM_THRESHOLD, 512 << 20);
-  KeepTensors(kMmapThreshold, /*limit=*/size_t{256} << 20);
+  KeepTensors(kMmapThreshold, /*limit=*/size_t{256} << 20, /*slack=*/size_t{64} << 20);
 #endif
 }
 

@@ -17,21 +17,30 @@ using torch::autograd::variable_list;
 std::span<const float> Read(const torch::Tensor& x) { return {x.data_ptr<float>(), static_cast<size_t>(x.numel())}; }
 std::span<float> Written(torch::Tensor& x) { return {x.data_ptr<float>(), static_cast<size_t>(x.numel())}; }
 
+// Messages are made and read in pieces of so many bytes, so that little lies in memory twice.
+constexpr int64_t kPieceBytes = int64_t{8} << 20;
+
 // The rows of all, rank r's being counts[r], one behind another.
 torch::Tensor Gathered(const torch::Tensor& own, const std::vector<int64_t>& counts, TokenExchange& others) {
   const int64_t columns = own.size(1), most = *std::max_element(counts.begin(), counts.end());
-  torch::Tensor mine = own.contiguous();
-  if (own.size(0) < most) {  // all send as many
-    mine = torch::zeros({most, columns}, own.options());
-    mine.narrow(0, 0, own.size(0)).copy_(own);
+  const int64_t row_bytes = std::max<int64_t>(1, columns * static_cast<int64_t>(sizeof(float)));
+  const int64_t piece = std::max<int64_t>(1, kPieceBytes / row_bytes);
+  torch::Tensor all = torch::empty({std::accumulate(counts.begin(), counts.end(), int64_t{0}), columns}, own.options());
+  for (int64_t begin = 0; begin < most; begin += piece) {
+    const int64_t rows = std::min(piece, most - begin);
+    const auto of = [&](int64_t count) { return std::clamp<int64_t>(count - begin, 0, rows); };  // of a rank's rows
+    torch::Tensor mine = torch::zeros({rows, columns}, own.options());                           // all send as many
+    if (const int64_t count = of(own.size(0)); count > 0) mine.narrow(0, 0, count).copy_(own.narrow(0, begin, count));
+    torch::Tensor received = torch::empty({rows * others.size(), columns}, own.options());
+    others.AllGather(Read(mine), Written(received));
+    int64_t first = 0;  // of a rank's rows among those of all
+    for (int rank = 0; rank < others.size(); ++rank) {
+      const int64_t whole = counts[static_cast<size_t>(rank)], count = of(whole);
+      if (count > 0) all.narrow(0, first + begin, count).copy_(received.narrow(0, rows * rank, count));
+      first += whole;
+    }
   }
-  torch::Tensor all = torch::empty({most * others.size(), columns}, own.options());
-  others.AllGather(Read(mine), Written(all));
-  if (std::all_of(counts.begin(), counts.end(), [&](int64_t count) { return count == most; })) return all;
-  std::vector<torch::Tensor> parts;
-  for (int rank = 0; rank < others.size(); ++rank)
-    parts.push_back(all.narrow(0, most * rank, counts[static_cast<size_t>(rank)]));
-  return torch::cat(parts);
+  return all;
 }
 
 std::vector<int64_t> TokensOfEach(const TokenSplit& split) {
@@ -69,9 +78,6 @@ struct AllTokensOp : torch::autograd::Function<AllTokensOp> {
     return {grads[0].narrow(0, std::accumulate(rows.counts.begin(), own, int64_t{0}), *own).contiguous(), {}};
   }
 };
-
-// Messages are made and read in pieces of so many bytes, so that little lies in memory twice.
-constexpr int64_t kPieceBytes = int64_t{32} << 20;
 
 // The tokens that each process sends of or receives for its own, piece by piece, and what then goes where.
 class Piece {

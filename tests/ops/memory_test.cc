@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kMegabyte = size_t{1} << 20;
 
 TEST(LargeBlocksTest, AFreeBlockServesWhatIsLittleSmaller) {
-  LargeBlocks blocks(100 * kMegabyte);
+  LargeBlocks blocks(100 * kMegabyte, 100 * kMegabyte);
   MemoryBlock block = blocks.Take(20 * kMegabyte);
   void* const memory = block.memory.get();
   ASSERT_GE(block.capacity, 20 * kMegabyte);
@@ -36,7 +36,7 @@ TEST(LargeBlocksTest, AFreeBlockServesWhatIsLittleSmaller) {
 }
 
 TEST(LargeBlocksTest, TheSmallestThatFitsIsTaken) {
-  LargeBlocks blocks(100 * kMegabyte);
+  LargeBlocks blocks(100 * kMegabyte, 100 * kMegabyte);
   MemoryBlock large = blocks.Take(22 * kMegabyte), small = blocks.Take(20 * kMegabyte);
   void *const first = large.memory.get(), *const second = small.memory.get();
   blocks.Give(std::move(large));
@@ -47,7 +47,7 @@ TEST(LargeBlocksTest, TheSmallestThatFitsIsTaken) {
 }
 
 TEST(LargeBlocksTest, TheOldestGoWhereThereAreTooMany) {
-  LargeBlocks blocks(50 * kMegabyte);
+  LargeBlocks blocks(50 * kMegabyte, 100 * kMegabyte);
   std::vector<MemoryBlock> taken;
   for (const size_t size : {16, 20, 24}) taken.push_back(blocks.Take(size * kMegabyte));
   void *const second = taken[1].memory.get(), *const third = taken[2].memory.get();
@@ -61,9 +61,22 @@ TEST(LargeBlocksTest, TheOldestGoWhereThereAreTooMany) {
   EXPECT_EQ(blocks.free_bytes(), 0u) << "above the limit alone";
 }
 
+// A process takes no more memory than its busiest moment needed, and a little: what lies free makes room.
+TEST(LargeBlocksTest, FreeBlocksGoWhereANewOneWouldExceedTheMostThatWasTaken) {
+  LargeBlocks blocks(200 * kMegabyte, 10 * kMegabyte);
+  std::vector<MemoryBlock> taken;
+  for (int i = 0; i < 3; ++i) taken.push_back(blocks.Take(20 * kMegabyte));  // 60 megabytes at once
+  for (MemoryBlock& block : taken) blocks.Give(std::move(block));
+  const size_t all = blocks.free_bytes();
+  const MemoryBlock little = blocks.Take(8 * kMegabyte);
+  EXPECT_EQ(blocks.free_bytes(), all) << "within the slack";
+  const MemoryBlock large = blocks.Take(30 * kMegabyte);
+  EXPECT_EQ(blocks.free_bytes(), all / 3) << "two of three went";
+}
+
 // What nobody has memory for fails, and costs the free blocks.
 TEST(LargeBlocksTest, FreeBlocksGoBeforeMemoryDoes) {
-  LargeBlocks blocks(100 * kMegabyte);
+  LargeBlocks blocks(100 * kMegabyte, 100 * kMegabyte);
   blocks.Give(blocks.Take(20 * kMegabyte));
   EXPECT_THROW(blocks.Take(size_t{1} << 60), std::bad_alloc);
   EXPECT_EQ(blocks.free_bytes(), 0u);
@@ -71,7 +84,7 @@ TEST(LargeBlocksTest, FreeBlocksGoBeforeMemoryDoes) {
 
 TEST(LargeBlocksTest, TensorsTakeTheirMemoryFromThem) {
   constexpr int64_t kElements = 10 << 20;
-  KeepTensors(32 * kMegabyte, 256 * kMegabyte);
+  KeepTensors(32 * kMegabyte, 256 * kMegabyte, 64 * kMegabyte);
   void* memory = nullptr;
   {
     const torch::Tensor large = torch::ones({kElements}), small = torch::ones({100});
@@ -96,7 +109,7 @@ TEST(LargeBlocksTest, TensorsTakeTheirMemoryFromThem) {
 }
 
 TEST(LargeBlocksTest, SmallTensorsAreAlignedAndTheirOwn) {
-  KeepTensors(32 * kMegabyte, 256 * kMegabyte);
+  KeepTensors(32 * kMegabyte, 256 * kMegabyte, 64 * kMegabyte);
   std::vector<torch::Tensor> tensors;
   for (int64_t bytes = 0; bytes < 300; ++bytes) tensors.push_back(torch::full({bytes}, bytes % 128, torch::kByte));
   tensors.push_back(torch::full({31 << 20}, 1, torch::kByte));
