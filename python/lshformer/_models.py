@@ -184,12 +184,17 @@ def _attention_modules(model: Any) -> list[nn.Module]:
     for module in modules:
         if "Cross" in type(module).__name__:
             raise ValueError(f"lshformer: {name} has cross-attention, which is not computed here")
-        if getattr(module, "is_causal", True):
+        if is_causal(module):
             raise ValueError(
                 f"lshformer: {name} is causal (in {type(module).__name__} a token sees none behind it), and there is no "
                 "causal attention here"
             )
     return modules
+
+
+def is_causal(module: nn.Module) -> bool:
+    """A module that does not say (LayoutLM's) adds the mask that it is given, which is refused where it is no padding."""
+    return bool(getattr(module, "is_causal", getattr(module.config, "is_decoder", False)))
 
 
 @functools.lru_cache(maxsize=None)

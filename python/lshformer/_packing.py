@@ -65,13 +65,13 @@ def packing_of(mask: Tensor, batch: int, length: int) -> Optional[Packing]:
 def _make(mask: Tensor, batch: int, length: int) -> Optional[Packing]:
     with torch.inference_mode(False), torch.no_grad():
         mask = mask.detach().clone()
+        keys = keys_of(mask, batch, length)
         odd = _neither(mask).nonzero()
         if len(odd):
             raise ValueError(
                 f"lshformer: attention_mask[{int(odd[0])}] is not padding: it adds other numbers to scores than 0 and "
                 "the least"
             )
-        keys = keys_of(mask, batch, length)
         if bool(keys.all()):
             return None
         counts = keys.sum(dim=1)

@@ -109,7 +109,7 @@ def attention_forward(
     scores. Returns [batch, length, heads, head_dim].
     """
     name = type(module).__name__
-    if is_causal if is_causal is not None else getattr(module, "is_causal", True):
+    if is_causal if is_causal is not None else _models.is_causal(module):
         _refuse(f"{name} is causal, and there is no causal attention here")
     if key.shape[2] != query.shape[2]:
         _refuse(f"{name} has {query.shape[2]} queries and {key.shape[2]} keys: cross-attention or a cache")

@@ -231,7 +231,7 @@ def test_refused_calls():
     with pytest.raises(ValueError, match=r"attention_mask\[0\] is not padding: its tokens stand in 2 runs"):
         model(inputs["input_ids"], attention_mask=holes)
     pairs = torch.ones(3, 1, 40, 40).tril()
-    with pytest.raises(ValueError, match=r"a mask of shape \[3, 1, 40, 40\] is not padding"):
+    with pytest.raises(ValueError, match=r"a mask of shape \[3, 1, 40, 40\] \(float32\) is not padding"):
         model(inputs["input_ids"], attention_mask=pairs)
     with pytest.raises(ValueError, match="output_attentions"):
         integration.attention_forward(
