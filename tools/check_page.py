@@ -104,6 +104,8 @@ def main():
     parser.add_argument("--questions")
     parser.add_argument("--pictures")
     arguments = parser.parse_args()
+    if arguments.pictures:
+        os.makedirs(arguments.pictures, exist_ok=True)
     servers = [([arguments.masks, "--task", "fill-mask"], [("fill-mask", "table"), ("inspect", "canvas")]),
                ([arguments.masks, "--task", "feature-extraction"], [("feature-extraction", "table")])]
     if arguments.labels:
