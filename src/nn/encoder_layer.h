@@ -40,8 +40,7 @@ class EncoderAttention {
   EncoderAttention(const ParameterMap& parameters, const EncoderLayerNames& names, const EncoderConfig& config,
                    const EncoderLayerPlace& place);
   // [T, H] → [T, H], or of `rows` alone where they are defined, [R] → [R, H]: every token is attended to all the same.
-  torch::Tensor operator()(torch::Tensor hidden, const ForwardContext& context,
-                           const torch::Tensor& rows = {}) const;
+  torch::Tensor operator()(torch::Tensor hidden, const ForwardContext& context, const torch::Tensor& rows = {}) const;
 
  private:
   torch::Tensor Slices(const torch::Tensor& hidden, const ForwardContext& context) const;  // [T, slices · H]

@@ -14,8 +14,8 @@ class LargeBlocks {
   // limit: bytes of free blocks, at most. slack: as many bytes more than were ever taken at once lie here, at most.
   LargeBlocks(size_t limit, size_t slack) : limit_(limit), slack_(slack) {}
 
-  // At least `bytes`: the smallest free block that has them and at most a quarter more, or a new one. For a new one free
-  // ones are given up, those given first, as far as the slack asks for it, and all where memory is short. Throws
+  // At least `bytes`: the smallest free block that has them and at most a quarter more, or a new one. For a new one
+  // free ones are given up, those given first, as far as the slack asks for it, and all where memory is short. Throws
   // std::bad_alloc. From any thread, as Give.
   MemoryBlock Take(size_t bytes);
   // Keeps the block; those that were given first go, and the block itself where it alone is above the limit.
