@@ -133,7 +133,7 @@ TEST_P(ThreadCountsTest, ChangeNoBit) {
     }
     unsetenv("ONEDNN_MAX_CPU_ISA");
   }
-  EXPECT_GE(compared, 5);  // float32 at least
+  EXPECT_GE(compared, 3);  // float32 at least
 }
 
 // Weights' gradients are sums over tokens, here of more than one piece of them.
