@@ -317,7 +317,8 @@ const std::byte* FillUpTokens(const std::byte* from, int64_t tokens, int64_t fil
 
 // Where oneDNN divides a sum among its threads (its AVX2 kernels do), each block of rows is made on one.
 void ExecuteSums(const Signature& signature, const Operands& o) {
-  if (FindPrimitive(signature)->row_block == 0) return Execute(*FindPrimitive(signature), o.a, o.b, o.bias, o.c);
+  const auto whole = FindPrimitive(signature);
+  if (whole->row_block == 0) return Execute(*whole, o.a, o.b, o.bias, o.c);
   ParallelFor(signature.rows, kGradientRows, [&](int64_t begin, int64_t end) {
     Signature block = signature;
     block.rows = end - begin;
