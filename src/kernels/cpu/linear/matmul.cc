@@ -5,39 +5,17 @@
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
-#include <unordered_map>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
+#include <type_traits>
 
 #include "base/parallel.h"
+#include "kernels/cpu/aligned_floats.h"
+#include "kernels/cpu/linear/panels.h"
+#include "kernels/cpu/linear/primitives.h"
 #include "kernels/work_memory.h"
 
 namespace lshformer {
 namespace {
-
-using Desc = dnnl::memory::desc;
-using Type = dnnl::memory::data_type;
-
-// What a product's factors, bias and result are made of.
-struct Types {
-  Type a, b, c;
-  int64_t a_bytes;  // of an element; those of c have 4
-};
-Types TypesOf(Precision precision) {
-  switch (precision) {
-    case Precision::kFloat32:
-      break;
-    case Precision::kBFloat16:
-      return {Type::bf16, Type::bf16, Type::f32, 2};
-    case Precision::kInt8:
-      return {Type::u8, Type::s8, Type::s32, 1};
-  }
-  return {Type::f32, Type::f32, Type::f32, 4};
-}
-constexpr int64_t kResultBytes = 4;
 
 // Rows of a block where oneDNN's rows are not independent. A multiple of the 6 (AVX2), 4, 8 and 16 rows that its
 // kernels take at a time: rows left over go through another kernel with another order of summation.
@@ -57,82 +35,6 @@ constexpr int64_t kLargePiece = 1024, kMiddlePiece = 128, kSmallPiece = 16;
 // packing it pays from so many rows on (measured on Ice Lake; but for powers of two, of which oneDNN makes a copy). The
 // bits are those of the plain factor (tests/kernels/linear/matmul_test.cc).
 constexpr int64_t kWidePlain = 2048, kRowsToPack = 256;
-// Primitives kept, by us and by oneDNN. A step of training uses about 30.
-constexpr size_t kPrimitives = 256;
-
-const dnnl::engine& Engine() {
-  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  return engine;
-}
-
-dnnl::stream& Stream() {
-  thread_local dnnl::stream stream(Engine());
-  return stream;
-}
-
-// Inside, oneDNN works with so many threads. It divides the work when a primitive is made, and counts on finding as
-// many when it runs. OpenMP keeps the number for each thread of the program apart, and a thread that its caller has
-// started knows nothing of SetThreads; so it is said each time.
-class WithThreads {
- public:
-#ifdef _OPENMP
-  explicit WithThreads(int threads) : before_(omp_get_max_threads()) { omp_set_num_threads(threads); }
-  ~WithThreads() { omp_set_num_threads(before_); }
-
- private:
-  int before_;
-#else
-  explicit WithThreads(int) {}
-#endif
-};
-
-// Layouts that factors were packed in, by number. A packed factor carries its layout: asked twice, oneDNN may prefer
-// two different ones for the same shape, by how many threads it sees at the moment (bfloat16 on AMX does).
-constexpr int kStrided = -1, kPreferred = -2;
-
-struct Layouts {
-  std::mutex mutex;
-  std::vector<Desc> all;
-};
-Layouts& KnownLayouts() {
-  static Layouts layouts;
-  return layouts;
-}
-
-int LayoutNumber(const Desc& layout) {
-  Layouts& known = KnownLayouts();
-  const std::lock_guard lock(known.mutex);
-  const auto place = std::find(known.all.begin(), known.all.end(), layout) - known.all.begin();
-  if (place == std::ssize(known.all)) known.all.push_back(layout);
-  return static_cast<int>(place);
-}
-
-Desc LayoutOf(int number) {
-  Layouts& known = KnownLayouts();
-  const std::lock_guard lock(known.mutex);
-  return known.all[static_cast<size_t>(number)];
-}
-
-struct Signature {
-  Precision precision;
-  int64_t rows, columns, inner, a_row, a_column, b_row, b_column, c_stride;
-  bool bias, accumulate;
-  int layout;  // of b: kStrided, kPreferred, or the number of the layout that it was packed in (strides of b are 0)
-  int threads;
-  auto operator<=>(const Signature&) const = default;
-};
-
-struct Primitive {
-  dnnl::matmul::primitive_desc description;
-  dnnl::matmul matmul;
-  int64_t row_block;
-  int threads;
-};
-
-Desc Strided(Type type, int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride) {
-  return Desc({rows, columns}, type, dnnl::memory::dims{row_stride, column_stride});
-}
-
 // A product of kRowBlock rows with a packed b: what the layout of b and the way through its rows are chosen for.
 Signature PackingSignature(Precision precision, int64_t columns, int64_t inner, int layout) {
   return {.precision = precision,
@@ -150,64 +52,9 @@ Signature PackingSignature(Precision precision, int64_t columns, int64_t inner, 
           .threads = 1};
 }
 
-dnnl::matmul::primitive_desc Describe(const Signature& s) {
-  const Types types = TypesOf(s.precision);
-  const Desc a = Strided(types.a, s.rows, s.inner, s.a_row, s.a_column);
-  const Desc c = Strided(types.c, s.rows, s.columns, s.c_stride, 1);
-  const Desc b = s.layout == kStrided     ? Strided(types.b, s.inner, s.columns, s.b_row, s.b_column)
-                 : s.layout == kPreferred ? Desc({s.inner, s.columns}, types.b, dnnl::memory::format_tag::any)
-                                          : LayoutOf(s.layout);
-  const Desc bias = s.bias ? Desc({1, s.columns}, Type::f32, dnnl::memory::format_tag::ab) : Desc();
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  if (s.accumulate) {
-    dnnl::post_ops sum;
-    sum.append_sum(1.0f);
-    attributes.set_post_ops(sum);
-  }
-#if DNNL_VERSION_MAJOR >= 3
-  return dnnl::matmul::primitive_desc(Engine(), a, b, bias, c, attributes);
-#else
-  return dnnl::matmul::primitive_desc(s.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c),
-                                      attributes, Engine());
-#endif
-}
-
 bool PaysToPack(const Signature& s) {
   return s.precision == Precision::kFloat32 && s.layout == kStrided && s.b_column == 1 && s.columns > kWidePlain &&
          !std::has_single_bit(static_cast<uint64_t>(s.columns)) && s.rows >= kRowsToPack;
-}
-
-std::shared_ptr<const Primitive> FindPrimitive(const Signature& signature) {
-  static std::mutex mutex;
-  static std::map<Signature, std::shared_ptr<const Primitive>> primitives;
-  std::lock_guard lock(mutex);
-  if (const auto found = primitives.find(signature); found != primitives.end()) return found->second;
-  if (primitives.empty()) dnnl::set_primitive_cache_capacity(kPrimitives);
-  if (primitives.size() >= kPrimitives) primitives.clear();  // oneDNN's own cache makes the next creation cheap
-  const WithThreads threads(signature.threads);
-  const auto description = Describe(signature);
-  const auto primitive = std::make_shared<const Primitive>(
-      Primitive{description, dnnl::matmul(description), RowBlock(description.impl_info_str()), signature.threads});
-  primitives.emplace(signature, primitive);
-  return primitive;
-}
-
-void Execute(const Primitive& primitive, const void* a, const void* b, const float* bias, void* c) {
-  const auto& description = primitive.description;
-  const auto memory = [](const Desc& desc, const void* data) {
-    return dnnl::memory(desc, Engine(), const_cast<void*>(data));  // oneDNN has no const view
-  };
-  const Desc scratch = description.scratchpad_desc();
-  std::unordered_map<int, dnnl::memory> arguments{
-      {DNNL_ARG_SRC, memory(description.src_desc(), a)},
-      {DNNL_ARG_WEIGHTS, memory(description.weights_desc(), b)},
-      {DNNL_ARG_DST, memory(description.dst_desc(), c)},
-      {DNNL_ARG_SCRATCHPAD, memory(scratch, WorkspaceOf(WorkspaceUse::kPrimitive, scratch.get_size()))}};
-  if (bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, memory(description.bias_desc(), bias));
-  const WithThreads threads(primitive.threads);
-  primitive.matmul.execute(Stream(), arguments);
-  Stream().wait();
 }
 
 // `count` elements of `bytes` bytes, the sources `stride` elements apart, into consecutive ones.
@@ -360,10 +207,19 @@ void AddNothing(const ProductOf<T>& p) {
   }
 }
 
+// Without AVX-512 oneDNN 2.6 reaches half to nine tenths of the speed of panels, and neither are its rows independent.
+bool InPanels() {
+  static const bool in_panels = !OneDnnHas(dnnl::cpu_isa::avx512_core);
+  return in_panels;
+}
+
 template <class T>
 void Multiply(Precision precision, const ProductOf<T>& p) {
   if (p.rows == 0 || p.columns == 0) return;
   if (p.inner == 0) return AddNothing(p);
+  if constexpr (std::is_same_v<T, float>) {
+    if (InPanels()) return MultiplyByPanels(p);
+  }
   Signature signature{.precision = precision,
                       .rows = p.rows,
                       .columns = p.columns,
@@ -403,17 +259,13 @@ int64_t RowBlock(const std::string& implementation) {
 }
 
 bool SupportsProducts(Precision precision) {
-  const auto has = [](dnnl::cpu_isa isa) {  // a set of bits; that of another architecture is 0
-    const auto bits = static_cast<unsigned>(isa);
-    return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
-  };
   switch (precision) {
     case Precision::kFloat32:
       break;
     case Precision::kBFloat16:
-      return has(dnnl::cpu_isa::avx512_core_bf16);
+      return OneDnnHas(dnnl::cpu_isa::avx512_core_bf16);
     case Precision::kInt8:
-      return has(dnnl::cpu_isa::avx512_core_vnni) || has(dnnl::cpu_isa::avx2_vnni);
+      return OneDnnHas(dnnl::cpu_isa::avx512_core_vnni) || OneDnnHas(dnnl::cpu_isa::avx2_vnni);
   }
   return true;
 }
@@ -424,9 +276,16 @@ void MultiplyBf16(const ProductOf<BFloat16>& product) { Multiply(Precision::kBFl
 struct PackedMatrix::Packed {
   Signature packing;  // with the layout that `b` has
   dnnl::memory b;
+  AlignedFloats panels;  // in place of b
 };
 
 PackedMatrix::PackedMatrix(MatrixView b, int64_t inner, int64_t columns, std::optional<int> format_tag) {
+  if (InPanels() && !format_tag) {
+    AlignedFloats panels = AllocateFloats(PanelNumbers(inner, columns));
+    PackPanels(b, inner, columns, panels.get());
+    packed_.reset(new Packed{PackingSignature(Precision::kFloat32, columns, inner, kStrided), {}, std::move(panels)});
+    return;
+  }
   Pack(Precision::kFloat32, b.data, b.row_stride, b.column_stride, inner, columns, format_tag);
 }
 PackedMatrix::PackedMatrix(MatrixOf<BFloat16> b, int64_t inner, int64_t columns) {
@@ -451,14 +310,23 @@ void PackedMatrix::Pack(Precision precision, const void* b, int64_t row_stride, 
   dnnl::memory plain(plain_desc, Engine(), const_cast<void*>(b));
   dnnl::reorder(plain, packed).execute(Stream(), plain, packed);
   Stream().wait();
-  packed_.reset(new Packed{PackingSignature(precision, columns, inner, LayoutNumber(layout)), std::move(packed)});
+  packed_.reset(new Packed{PackingSignature(precision, columns, inner, LayoutNumber(layout)), std::move(packed), {}});
 }
 
 PackedMatrix::~PackedMatrix() = default;
 
 void PackedMatrix::Multiply(int64_t rows, const float* a, int64_t a_stride, const float* bias, float* c,
                             int64_t c_stride) const {
-  Run(rows, a, a_stride, bias, c, c_stride);
+  if (!packed_->panels) return Run(rows, a, a_stride, bias, c, c_stride);
+  MultiplyPanels({.rows = rows,
+                  .columns = packed_->packing.columns,
+                  .inner = packed_->packing.inner,
+                  .a = {a, a_stride, 1},
+                  .b = {},
+                  .bias = bias,
+                  .c = c,
+                  .c_stride = c_stride},
+                 packed_->panels.get());
 }
 void PackedMatrix::Multiply(int64_t rows, const BFloat16* a, int64_t a_stride, const float* bias, float* c,
                             int64_t c_stride) const {

@@ -1,0 +1,194 @@
+#include "kernels/cpu/linear/panels.h"
+
+#include <algorithm>
+
+#include "base/parallel.h"
+#include "kernels/work_memory.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/linear/panels.cc"
+#include <hwy/foreach_target.h>
+
+// After foreach_target.h.
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace lshformer {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Eight lanes where there are as many: the registers hold the sums of 6 rows and 2 vectors of columns. Four lanes: of 3
+// rows and 4 vectors.
+using Lanes = hn::CappedTag<float, 8>;
+inline constexpr Lanes kLanesTag;
+inline constexpr int kLanes = static_cast<int>(hn::MaxLanes(kLanesTag)), kVectors = kPanelColumns / kLanes,
+                     kRows = kLanes >= 8 ? 6 : kLanes == 4 ? 3 : 1;
+
+// How c begins: with the sum alone, with the bias, or with what is there.
+struct Target {
+  float* c;
+  int64_t stride;
+  const float* bias;
+  bool accumulate;
+};
+
+// kTurned: a's rows are adjacent, and `stride` is the step in k; otherwise it is the step between rows, k adjacent.
+template <int kCount, bool kTurned>
+HWY_INLINE void Tile(const float* HWY_RESTRICT a, int64_t stride, const float* HWY_RESTRICT panel, int64_t terms,
+                     const Target& to) {
+  hn::Vec<Lanes> sums[kCount][kVectors];
+  for (auto& row : sums)
+    for (auto& sum : row) sum = hn::Zero(kLanesTag);
+  const float* rows[kCount];
+  for (int i = 0; i < kCount; ++i) rows[i] = kTurned ? a + i : a + i * stride;
+  for (int64_t k = 0; k < terms; ++k) {
+    hn::Vec<Lanes> b[kVectors];
+    for (int j = 0; j < kVectors; ++j) b[j] = hn::Load(kLanesTag, panel + k * kPanelColumns + j * kLanes);
+    HWY_UNROLL(6)
+    for (int i = 0; i < kCount; ++i) {
+      const auto x = hn::Set(kLanesTag, kTurned ? a[k * stride + i] : rows[i][k]);
+      for (int j = 0; j < kVectors; ++j) sums[i][j] = hn::MulAdd(x, b[j], sums[i][j]);
+    }
+  }
+  for (int i = 0; i < kCount; ++i) {
+    for (int j = 0; j < kVectors; ++j) {
+      float* at = to.c + i * to.stride + j * kLanes;
+      auto sum = sums[i][j];
+      if (to.accumulate) sum = hn::Add(sum, hn::LoadU(kLanesTag, at));
+      if (to.bias != nullptr) sum = hn::Add(sum, hn::LoadU(kLanesTag, to.bias + j * kLanes));
+      hn::StoreU(sum, kLanesTag, at);
+    }
+  }
+}
+
+// A tile whose columns end inside the panel: through a buffer.
+template <int kCount, bool kTurned>
+HWY_NOINLINE void NarrowTile(const float* a, int64_t stride, const float* panel, int64_t terms, const Target& to,
+                             int64_t columns) {
+  float c[kCount * kPanelColumns] = {}, bias[kPanelColumns] = {};
+  const auto at = [&](int i) { return to.c + i * to.stride; };
+  if (to.accumulate)
+    for (int i = 0; i < kCount; ++i) std::copy_n(at(i), columns, c + i * kPanelColumns);
+  if (to.bias != nullptr) std::copy_n(to.bias, columns, bias);
+  Tile<kCount, kTurned>(a, stride, panel, terms, {c, kPanelColumns, to.bias != nullptr ? bias : nullptr, to.accumulate});
+  for (int i = 0; i < kCount; ++i) std::copy_n(c + i * kPanelColumns, columns, at(i));
+}
+
+template <int kCount, bool kTurned>
+void Tiles(int64_t count, const float* a, int64_t stride, const float* panel, int64_t terms, Target to,
+           int64_t columns) {
+  int64_t row = 0;
+  for (; row + kCount <= count; row += kCount) {
+    const float* first = kTurned ? a + row : a + row * stride;
+    const Target rows{to.c + row * to.stride, to.stride, to.bias, to.accumulate};
+    if (columns == kPanelColumns)
+      Tile<kCount, kTurned>(first, stride, panel, terms, rows);
+    else
+      NarrowTile<kCount, kTurned>(first, stride, panel, terms, rows, columns);
+  }
+  if constexpr (kCount > 1) {
+    if (row == count) return;
+    to.c += row * to.stride;
+    Tiles<kCount / 2, kTurned>(count - row, kTurned ? a + row : a + row * stride, stride, panel, terms, to, columns);
+  }
+}
+
+// `rows` rows and one stretch of the sum with one panel.
+void PanelRows(int64_t rows, const float* a, bool turned, int64_t stride, const float* panel, int64_t terms, float* c,
+               int64_t c_stride, const float* bias, bool accumulate, int64_t columns) {
+  const Target to{c, c_stride, bias, accumulate};
+  if (turned) return Tiles<kRows, true>(rows, a, stride, panel, terms, to, columns);
+  Tiles<kRows, false>(rows, a, stride, panel, terms, to, columns);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace lshformer
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace lshformer {
+
+HWY_EXPORT(PanelRows);
+
+namespace {
+
+// Of a thread's piece: a stretch of so many rows of a is 190 KB, so many columns of c as many again; with one panel's
+// stretch they stay in the second-level cache. Multiples of the rows of a tile, and of a panel's columns.
+constexpr int64_t kPieceRows = 126, kPieceColumns = 384;
+// Of a plain factor, packed at a time: whole stretches.
+constexpr int64_t kPackedInner = 2 * kStretch, kPackedColumns = 1024;
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
+
+// Rows [row, row + rows) and columns [column, column + columns) of p.
+void MultiplyPiece(const MatrixProduct& p, const float* panels, int64_t row, int64_t rows, int64_t column,
+                   int64_t columns) {
+  const bool turned = p.a.column_stride != 1;
+  const int64_t stride = turned ? p.a.column_stride : p.a.row_stride;
+  for (int64_t k = 0; k < p.inner; k += kStretch) {
+    const int64_t terms = std::min(kStretch, p.inner - k);
+    const float* a = p.a.data + row * p.a.row_stride + k * p.a.column_stride;
+    for (int64_t j = column; j < column + columns; j += kPanelColumns)
+      HWY_DYNAMIC_DISPATCH(PanelRows)
+      (rows, a, turned, stride, panels + j * p.inner + k * kPanelColumns, terms, p.c + row * p.c_stride + j, 
+                 p.c_stride, p.bias != nullptr && k == 0 ? p.bias + j : nullptr, p.accumulate || k > 0,
+                 std::min(kPanelColumns, p.columns - j));
+  }
+}
+
+}  // namespace
+
+int64_t PanelNumbers(int64_t inner, int64_t columns) { return inner * RoundUp(columns, kPanelColumns); }
+
+void PackPanels(MatrixView b, int64_t inner, int64_t columns, float* panels) {
+  ParallelFor(CeilDiv(columns, kPanelColumns), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t panel = begin; panel < end; ++panel) {
+      const int64_t first = panel * kPanelColumns, width = std::min(kPanelColumns, columns - first);
+      const float* from = b.data + first * b.column_stride;
+      float* to = panels + first * inner;
+      for (int64_t k = 0; k < inner; ++k, to += kPanelColumns) {
+        for (int64_t j = 0; j < width; ++j) to[j] = from[k * b.row_stride + j * b.column_stride];
+        std::fill(to + width, to + kPanelColumns, 0.0f);
+      }
+    }
+  });
+}
+
+void MultiplyPanels(const MatrixProduct& p, const float* panels) {
+  if (p.rows == 0 || p.columns == 0) return;
+  // Few rows are shared out by columns too, so that every thread has work.
+  const int64_t threads = ThreadsHere(), row_pieces = CeilDiv(p.rows, kPieceRows);
+  const int64_t wanted = CeilDiv(threads, row_pieces);
+  const int64_t columns = std::min(kPieceColumns, RoundUp(CeilDiv(p.columns, wanted), kPanelColumns));
+  const int64_t column_pieces = CeilDiv(p.columns, columns);
+  const int64_t rows = CeilDiv(p.rows, row_pieces);
+  ParallelFor(row_pieces * column_pieces, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t piece = begin; piece < end; ++piece) {
+      const int64_t row = piece / column_pieces * rows, column = piece % column_pieces * columns;
+      MultiplyPiece(p, panels, row, std::min(rows, p.rows - row), column, std::min(columns, p.columns - column));
+    }
+  });
+}
+
+void MultiplyByPanels(const MatrixProduct& p) {
+  const int64_t inner = std::min(p.inner, kPackedInner);
+  const int64_t columns = std::min(p.columns, kPackedColumns * kPackedInner / RoundUp(inner, kStretch));
+  float* panels = WorkspaceOf(WorkspaceUse::kPackedSecond, PanelNumbers(inner, columns) * sizeof(float));
+  for (int64_t k = 0; k < p.inner; k += inner) {
+    for (int64_t j = 0; j < p.columns; j += columns) {
+      MatrixProduct part = p;
+      part.inner = std::min(inner, p.inner - k), part.columns = std::min(columns, p.columns - j);
+      part.a.data += k * p.a.column_stride;
+      part.b.data += k * p.b.row_stride + j * p.b.column_stride;
+      part.c += j;
+      part.bias = p.bias != nullptr && k == 0 ? p.bias + j : nullptr;
+      part.accumulate = p.accumulate || k > 0;
+      PackPanels(part.b, part.inner, part.columns, panels);
+      MultiplyPanels(part, panels);
+    }
+  }
+}
+
+}  // namespace lshformer
+#endif
