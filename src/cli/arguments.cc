@@ -98,7 +98,9 @@ class Reader {
     const auto lists =
         command().get_options([](auto* option) { return option->get_positional() && TakesList(*option); });
     const Json file = lists.empty() ? ParseFlagFile(path) : ReadJsonFile(path);
-    if (!file.is_object() || file.contains("results") || file.contains("columns")) return true;
+    if (!file.is_object()) return true;
+    for (const char* key : {"results", "columns", "rows", "figures"})  // more than one of a recipe's: keys have typos
+      if (file.contains(key)) return true;
     if (lists.empty() || file.empty()) return false;
     return !HasFlag(file, KnownFlags());
   }

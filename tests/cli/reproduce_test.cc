@@ -249,6 +249,15 @@ TEST_F(ReproduceTest, AWrongFlagIsFoundBeforeAnythingRuns) {
   }
 }
 
+// A file is told to be a recipe by any of its main keys, so that a slip in one is named as what it is.
+TEST_F(ReproduceTest, ASlipInAMainKeyIsNamed) {
+  Change("\"columns\"", "\"colums\"");
+  const std::string error = Fails(Reproduce({}), 1);
+  EXPECT_THAT(error, HasSubstr("small.json"));
+  EXPECT_THAT(error, HasSubstr("\"colums\""));
+  EXPECT_THAT(error, Not(HasSubstr("flag")));
+}
+
 TEST_F(ReproduceTest, SaysWhatItWouldRun) {
   const std::string lines = Succeeds(Reproduce({"--dry_run", "--row", "hashed"})).out;
   EXPECT_THAT(lines, HasSubstr("lshformer tokenizer train --input "));

@@ -15,14 +15,17 @@
 HWY_BEFORE_NAMESPACE();
 namespace lshformer {
 namespace HWY_NAMESPACE {
+namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // Eight lanes where there are as many: the registers hold the sums of 6 rows and 2 vectors of columns. Four lanes: of 3
 // rows and 4 vectors.
 using Lanes = hn::CappedTag<float, 8>;
 inline constexpr Lanes kLanesTag;
-inline constexpr int kLanes = static_cast<int>(hn::MaxLanes(kLanesTag)), kVectors = kPanelColumns / kLanes,
-                     kRows = kLanes >= 8 ? 6 : kLanes == 4 ? 3 : 1;
+inline constexpr int kLanes = static_cast<int>(hn::MaxLanes(kLanesTag)), kVectors = kFloatPanelColumns / kLanes,
+                     kRows = kLanes >= 8   ? 6
+                             : kLanes == 4 ? 3
+                                           : 1;
 
 // How c begins: with the sum alone, with the bias, or with what is there.
 struct Target {
@@ -43,7 +46,7 @@ HWY_INLINE void Tile(const float* HWY_RESTRICT a, int64_t stride, const float* H
   for (int i = 0; i < kCount; ++i) rows[i] = kTurned ? a + i : a + i * stride;
   for (int64_t k = 0; k < terms; ++k) {
     hn::Vec<Lanes> b[kVectors];
-    for (int j = 0; j < kVectors; ++j) b[j] = hn::Load(kLanesTag, panel + k * kPanelColumns + j * kLanes);
+    for (int j = 0; j < kVectors; ++j) b[j] = hn::Load(kLanesTag, panel + k * kFloatPanelColumns + j * kLanes);
     HWY_UNROLL(6)
     for (int i = 0; i < kCount; ++i) {
       const auto x = hn::Set(kLanesTag, kTurned ? a[k * stride + i] : rows[i][k]);
@@ -65,13 +68,14 @@ HWY_INLINE void Tile(const float* HWY_RESTRICT a, int64_t stride, const float* H
 template <int kCount, bool kTurned>
 HWY_NOINLINE void NarrowTile(const float* a, int64_t stride, const float* panel, int64_t terms, const Target& to,
                              int64_t columns) {
-  float c[kCount * kPanelColumns] = {}, bias[kPanelColumns] = {};
+  float c[kCount * kFloatPanelColumns] = {}, bias[kFloatPanelColumns] = {};
   const auto at = [&](int i) { return to.c + i * to.stride; };
   if (to.accumulate)
-    for (int i = 0; i < kCount; ++i) std::copy_n(at(i), columns, c + i * kPanelColumns);
+    for (int i = 0; i < kCount; ++i) std::copy_n(at(i), columns, c + i * kFloatPanelColumns);
   if (to.bias != nullptr) std::copy_n(to.bias, columns, bias);
-  Tile<kCount, kTurned>(a, stride, panel, terms, {c, kPanelColumns, to.bias != nullptr ? bias : nullptr, to.accumulate});
-  for (int i = 0; i < kCount; ++i) std::copy_n(c + i * kPanelColumns, columns, at(i));
+  Tile<kCount, kTurned>(a, stride, panel, terms,
+                        {c, kFloatPanelColumns, to.bias != nullptr ? bias : nullptr, to.accumulate});
+  for (int i = 0; i < kCount; ++i) std::copy_n(c + i * kFloatPanelColumns, columns, at(i));
 }
 
 template <int kCount, bool kTurned>
@@ -81,7 +85,7 @@ void Tiles(int64_t count, const float* a, int64_t stride, const float* panel, in
   for (; row + kCount <= count; row += kCount) {
     const float* first = kTurned ? a + row : a + row * stride;
     const Target rows{to.c + row * to.stride, to.stride, to.bias, to.accumulate};
-    if (columns == kPanelColumns)
+    if (columns == kFloatPanelColumns)
       Tile<kCount, kTurned>(first, stride, panel, terms, rows);
     else
       NarrowTile<kCount, kTurned>(first, stride, panel, terms, rows, columns);
@@ -92,6 +96,8 @@ void Tiles(int64_t count, const float* a, int64_t stride, const float* panel, in
     Tiles<kCount / 2, kTurned>(count - row, kTurned ? a + row : a + row * stride, stride, panel, terms, to, columns);
   }
 }
+
+}  // namespace
 
 // `rows` rows and one stretch of the sum with one panel.
 void PanelRows(int64_t rows, const float* a, bool turned, int64_t stride, const float* panel, int64_t terms, float* c,
@@ -129,27 +135,26 @@ void MultiplyPiece(const MatrixProduct& p, const float* panels, int64_t row, int
   for (int64_t k = 0; k < p.inner; k += kStretch) {
     const int64_t terms = std::min(kStretch, p.inner - k);
     const float* a = p.a.data + row * p.a.row_stride + k * p.a.column_stride;
-    for (int64_t j = column; j < column + columns; j += kPanelColumns)
-      HWY_DYNAMIC_DISPATCH(PanelRows)
-      (rows, a, turned, stride, panels + j * p.inner + k * kPanelColumns, terms, p.c + row * p.c_stride + j, 
-                 p.c_stride, p.bias != nullptr && k == 0 ? p.bias + j : nullptr, p.accumulate || k > 0,
-                 std::min(kPanelColumns, p.columns - j));
+    for (int64_t j = column; j < column + columns; j += kFloatPanelColumns) HWY_DYNAMIC_DISPATCH(PanelRows)
+    (rows, a, turned, stride, panels + j * p.inner + k * kFloatPanelColumns, terms, p.c + row * p.c_stride + j,
+     p.c_stride, p.bias != nullptr && k == 0 ? p.bias + j : nullptr, p.accumulate || k > 0,
+     std::min(kFloatPanelColumns, p.columns - j));
   }
 }
 
 }  // namespace
 
-int64_t PanelNumbers(int64_t inner, int64_t columns) { return inner * RoundUp(columns, kPanelColumns); }
+int64_t PanelNumbers(int64_t inner, int64_t columns) { return inner * RoundUp(columns, kFloatPanelColumns); }
 
 void PackPanels(MatrixView b, int64_t inner, int64_t columns, float* panels) {
-  ParallelFor(CeilDiv(columns, kPanelColumns), 1, [&](int64_t begin, int64_t end) {
+  ParallelFor(CeilDiv(columns, kFloatPanelColumns), 1, [&](int64_t begin, int64_t end) {
     for (int64_t panel = begin; panel < end; ++panel) {
-      const int64_t first = panel * kPanelColumns, width = std::min(kPanelColumns, columns - first);
+      const int64_t first = panel * kFloatPanelColumns, width = std::min(kFloatPanelColumns, columns - first);
       const float* from = b.data + first * b.column_stride;
       float* to = panels + first * inner;
-      for (int64_t k = 0; k < inner; ++k, to += kPanelColumns) {
+      for (int64_t k = 0; k < inner; ++k, to += kFloatPanelColumns) {
         for (int64_t j = 0; j < width; ++j) to[j] = from[k * b.row_stride + j * b.column_stride];
-        std::fill(to + width, to + kPanelColumns, 0.0f);
+        std::fill(to + width, to + kFloatPanelColumns, 0.0f);
       }
     }
   });
@@ -160,7 +165,7 @@ void MultiplyPanels(const MatrixProduct& p, const float* panels) {
   // Few rows are shared out by columns too, so that every thread has work.
   const int64_t threads = ThreadsHere(), row_pieces = CeilDiv(p.rows, kPieceRows);
   const int64_t wanted = CeilDiv(threads, row_pieces);
-  const int64_t columns = std::min(kPieceColumns, RoundUp(CeilDiv(p.columns, wanted), kPanelColumns));
+  const int64_t columns = std::min(kPieceColumns, RoundUp(CeilDiv(p.columns, wanted), kFloatPanelColumns));
   const int64_t column_pieces = CeilDiv(p.columns, columns);
   const int64_t rows = CeilDiv(p.rows, row_pieces);
   ParallelFor(row_pieces * column_pieces, 1, [&](int64_t begin, int64_t end) {

@@ -13,7 +13,7 @@
 
 namespace lshformer {
 
-inline constexpr int64_t kPanelColumns = 16, kStretch = 384;
+inline constexpr int64_t kFloatPanelColumns = 16, kStretch = 384;
 
 // Numbers in the panels of a factor of this size.
 int64_t PanelNumbers(int64_t inner, int64_t columns);
