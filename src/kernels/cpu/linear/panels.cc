@@ -78,22 +78,26 @@ HWY_NOINLINE void NarrowTile(const float* a, int64_t stride, const float* panel,
   for (int i = 0; i < kCount; ++i) std::copy_n(c + i * kFloatPanelColumns, columns, at(i));
 }
 
+// A tile of `count` ≤ kCount rows.
 template <int kCount, bool kTurned>
-void Tiles(int64_t count, const float* a, int64_t stride, const float* panel, int64_t terms, Target to,
-           int64_t columns) {
-  int64_t row = 0;
-  for (; row + kCount <= count; row += kCount) {
-    const float* first = kTurned ? a + row : a + row * stride;
-    const Target rows{to.c + row * to.stride, to.stride, to.bias, to.accumulate};
-    if (columns == kFloatPanelColumns)
-      Tile<kCount, kTurned>(first, stride, panel, terms, rows);
-    else
-      NarrowTile<kCount, kTurned>(first, stride, panel, terms, rows, columns);
-  }
+HWY_INLINE void TileOf(int64_t count, const float* a, int64_t stride, const float* panel, int64_t terms,
+                       const Target& to, int64_t columns) {
   if constexpr (kCount > 1) {
-    if (row == count) return;
-    to.c += row * to.stride;
-    Tiles<kCount / 2, kTurned>(count - row, kTurned ? a + row : a + row * stride, stride, panel, terms, to, columns);
+    if (count < kCount) return TileOf<kCount - 1, kTurned>(count, a, stride, panel, terms, to, columns);
+  }
+  if (columns == kFloatPanelColumns) return Tile<kCount, kTurned>(a, stride, panel, terms, to);
+  NarrowTile<kCount, kTurned>(a, stride, panel, terms, to, columns);
+}
+
+// The fewest tiles, as equal as they can be: the sums of a few rows left over would wait for each other.
+template <bool kTurned>
+void Tiles(int64_t rows, const float* a, int64_t stride, const float* panel, int64_t terms, const Target& to,
+           int64_t columns) {
+  const int64_t tiles = (rows + kRows - 1) / kRows;
+  for (int64_t tile = 0, row = 0, end = 0; tile < tiles; ++tile, row = end) {
+    end = rows * (tile + 1) / tiles;
+    TileOf<kRows, kTurned>(end - row, kTurned ? a + row : a + row * stride, stride, panel, terms,
+                           {to.c + row * to.stride, to.stride, to.bias, to.accumulate}, columns);
   }
 }
 
@@ -103,8 +107,8 @@ void Tiles(int64_t count, const float* a, int64_t stride, const float* panel, in
 void PanelRows(int64_t rows, const float* a, bool turned, int64_t stride, const float* panel, int64_t terms, float* c,
                int64_t c_stride, const float* bias, bool accumulate, int64_t columns) {
   const Target to{c, c_stride, bias, accumulate};
-  if (turned) return Tiles<kRows, true>(rows, a, stride, panel, terms, to, columns);
-  Tiles<kRows, false>(rows, a, stride, panel, terms, to, columns);
+  if (turned) return Tiles<true>(rows, a, stride, panel, terms, to, columns);
+  Tiles<false>(rows, a, stride, panel, terms, to, columns);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -118,28 +122,38 @@ HWY_EXPORT(PanelRows);
 
 namespace {
 
-// Of a thread's piece: a stretch of so many rows of a is 190 KB, so many columns of c as many again; with one panel's
-// stretch they stay in the second-level cache. Multiples of the rows of a tile, and of a panel's columns.
-constexpr int64_t kPieceRows = 126, kPieceColumns = 384;
+// Of a thread's piece. Columns are whole panels.
+constexpr int64_t kPieceRows = 128, kPieceColumns = 384;
+// A stretch of so many columns (197 KB) stays in the second-level cache while groups of rows go by. A group's rows (18
+// KB) stay in the first-level one while its panels go by: panels lie one behind the other, rows do not.
+constexpr int64_t kGroupRows = 12, kGroupColumns = 128;
 // Of a plain factor, packed at a time: whole stretches.
 constexpr int64_t kPackedInner = 2 * kStretch, kPackedColumns = 1024;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
 
-// Rows [row, row + rows) and columns [column, column + columns) of p.
-void MultiplyPiece(const MatrixProduct& p, const float* panels, int64_t row, int64_t rows, int64_t column,
-                   int64_t columns) {
+// Rows [row, row + rows) and columns [column, column + columns) of one stretch of p's terms, [k, k + terms).
+void MultiplyStretch(const MatrixProduct& p, const float* panels, int64_t row, int64_t rows, int64_t column,
+                     int64_t columns, int64_t k, int64_t terms) {
   const bool turned = p.a.column_stride != 1;
-  const int64_t stride = turned ? p.a.column_stride : p.a.row_stride;
-  for (int64_t k = 0; k < p.inner; k += kStretch) {
-    const int64_t terms = std::min(kStretch, p.inner - k);
-    const float* a = p.a.data + row * p.a.row_stride + k * p.a.column_stride;
+  const int64_t stride = turned ? p.a.column_stride : p.a.row_stride, groups = CeilDiv(rows, kGroupRows);
+  for (int64_t group = 0; group < groups; ++group) {
+    const int64_t first = row + rows * group / groups, count = row + rows * (group + 1) / groups - first;
+    const float* a = p.a.data + first * p.a.row_stride + k * p.a.column_stride;
     for (int64_t j = column; j < column + columns; j += kFloatPanelColumns) HWY_DYNAMIC_DISPATCH(PanelRows)
-    (rows, a, turned, stride, panels + j * p.inner + k * kFloatPanelColumns, terms, p.c + row * p.c_stride + j,
+    (count, a, turned, stride, panels + j * p.inner + k * kFloatPanelColumns, terms, p.c + first * p.c_stride + j,
      p.c_stride, p.bias != nullptr && k == 0 ? p.bias + j : nullptr, p.accumulate || k > 0,
      std::min(kFloatPanelColumns, p.columns - j));
   }
+}
+
+void MultiplyPiece(const MatrixProduct& p, const float* panels, int64_t row, int64_t rows, int64_t column,
+                   int64_t columns) {
+  for (int64_t k = 0; k < p.inner; k += kStretch)
+    for (int64_t j = 0; j < columns; j += kGroupColumns)
+      MultiplyStretch(p, panels, row, rows, column + j, std::min(kGroupColumns, columns - j), k,
+                      std::min(kStretch, p.inner - k));
 }
 
 }  // namespace
