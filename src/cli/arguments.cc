@@ -99,8 +99,8 @@ class Reader {
         command().get_options([](auto* option) { return option->get_positional() && TakesList(*option); });
     const Json file = lists.empty() ? ParseFlagFile(path) : ReadJsonFile(path);
     if (!file.is_object()) return true;
-    for (const char* key : {"results", "columns", "rows", "figures"})  // more than one of a recipe's: keys have typos
-      if (file.contains(key)) return true;
+    if (file.contains("results") || file.contains("columns")) return true;
+    if (file.contains("rows") && (file.contains("steps") || file.contains("title"))) return true;  // "columns" misspelt
     if (lists.empty() || file.empty()) return false;
     return !HasFlag(file, KnownFlags());
   }

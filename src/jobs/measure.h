@@ -22,8 +22,8 @@ Timing TimingOf(std::vector<double> samples);  // at least one
 std::vector<Timing> TimeInterleaved(const std::vector<std::function<void()>>& variants, int runs);
 void AddTiming(const Timing& timing, Json& row);  // "median_ms", "p10_ms", "p90_ms", "runs"
 
-// {"cpu", "isa", "threads", "gemm_gflops", "memory_gbps"}: oneDNN's rate for a 2048³ float32 product and a = b + s·c
-// over arrays larger than the caches. Without probes the two rates are null.
+// {"cpu", "isa", "threads", "gemm_gflops", "memory_gbps"}: the rate of our float32 product (kernels/matmul.h), 2048³,
+// and a = b + s·c over arrays larger than the caches. Without probes the two rates are null.
 Json DescribeMachine(bool probes);
 
 // What a benchmark found.

@@ -16,6 +16,7 @@
 #include "eval/metrics.h"
 #include "jobs/training_display.h"
 #include "kernels/isa.h"
+#include "kernels/matmul.h"
 #include "lshformer/version.h"
 #include "train/checkpoint.h"
 #include "train/schedule.h"
@@ -98,8 +99,10 @@ void RequireSameRun(const TrainingJob& job) {
   std::string weights;
   for (const auto& [name, tensor] : job.model->NamedParameters())
     weights += DigestOfText({static_cast<const char*>(tensor.data_ptr()), static_cast<size_t>(tensor.nbytes())});
-  std::vector<std::pair<std::string, std::string>> facts{{"the version", LSHFORMER_VERSION},
-                                                         {"the instruction set", ActiveIsa()}};
+  std::vector<std::pair<std::string, std::string>> facts{
+      {"the version", LSHFORMER_VERSION},
+      {"the instruction set", ActiveIsa()},
+      {"the instruction set of float32 products", Float32ProductsIsa()}};
   const Json other = OtherFlags(job.training, job.folder);
   for (const Json* flags : {&job.settings.values, &other, &read.values})
     for (const auto& [name, value] : flags->items()) facts.emplace_back(name, value.dump());

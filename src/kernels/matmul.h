@@ -1,4 +1,5 @@
-// Products of matrices through oneDNN: float32, bfloat16 with float32 sums, and 8-bit integers with exact sums.
+// Products of matrices through oneDNN: float32, bfloat16 with float32 sums, and 8-bit integers with exact sums. Without
+// AVX-512 float32 goes through panels of our own (kernels/cpu/linear/panels.h).
 //
 //   c[m, n] = Σ_k a[m, k] · b[k, n] (+ bias[n]) (+ c[m, n])          (kernels/matrix.h)
 //
@@ -7,7 +8,8 @@
 // fixed size (RowBlock). The exception is `inner_is_tokens`, for weight gradients, where k runs over the tokens of the
 // batch: equal batches give equal bits, on any number of threads if a's tokens lie one after another (row stride 1).
 //
-// Work memory: one scratchpad per calling thread (at most a few megabytes), because the library's own is shared.
+// Work memory of a calling thread: a scratchpad of at most a few megabytes, because the library's own is shared; in
+// panels 4 MB.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -22,6 +24,8 @@
 namespace lshformer {
 
 void Multiply(const MatrixProduct& product);
+// "avx512" where float32 goes through oneDNN, else ActiveIsa(), of panels. ONEDNN_MAX_CPU_ISA=AVX2 asks for panels.
+std::string Float32ProductsIsa();
 // Needs a CPU with such instructions (SupportsProducts).
 void MultiplyBf16(const ProductOf<BFloat16>& product);
 

@@ -17,7 +17,7 @@ class PackedLinear;
 // x: [rows, in]; weights: [out_i, in]; biases: [out_i]; y: [rows, Σ out_i]. float32, contiguous.
 //
 // A row of y depends on that row of x alone, bit for bit (kernels/matmul.h). Without gradients the weights are used in
-// oneDNN's own layout or in that of AMX tiles (kernels/packed_linear.h), packed on the first call and again whenever
+// the layout of oneDNN, panels or AMX tiles (kernels/packed_linear.h), packed on the first call and again whenever
 // a weight's version counter or storage, the precision or the tiles in force changed or a call with gradients came
 // between. Whoever writes weights through raw pointers
 // outside of training steps must bump the version counter. Copies of a map share the packed weights. Safe to call from

@@ -25,6 +25,7 @@
 #include "jobs/predict/predict_record.h"
 #include "jobs/predict/unfinished_output.h"
 #include "kernels/isa.h"
+#include "kernels/matmul.h"
 #include "lshformer/version.h"
 
 namespace lshformer {
@@ -392,8 +393,10 @@ Pipeline LoadPipeline(const PredictJob& job, std::optional<AttentionChange>& cha
 
 // What decides the answers, of a text or question too.
 std::vector<std::pair<std::string, std::string>> FactsOf(const PredictJob& job) {
-  std::vector<std::pair<std::string, std::string>> facts{{"the version", LSHFORMER_VERSION},
-                                                         {"the instruction set", ActiveIsa()}};
+  std::vector<std::pair<std::string, std::string>> facts{
+      {"the version", LSHFORMER_VERSION},
+      {"the instruction set", ActiveIsa()},
+      {"the instruction set of float32 products", Float32ProductsIsa()}};
   const Json record = PredictRecord(job);
   for (const auto& [name, value] : record.items()) facts.emplace_back(name, value.dump());
   for (const auto& [name, text] : {std::pair("text", job.text),

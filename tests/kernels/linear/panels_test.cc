@@ -22,9 +22,9 @@ struct PanelShape {
 };
 // Around tiles of 6 and of 3 rows, panels of 16 columns, stretches of 384 terms, pieces of 128 rows and 384 columns,
 // and what of a plain factor is packed at a time.
-const PanelShape kPanelShapes[] = {{1, 1, 1},     {2, 15, 7},    {3, 16, 383},  {5, 17, 384},
-                                   {6, 33, 385},  {7, 384, 20},  {13, 400, 50}, {128, 48, 9},
-                                   {129, 50, 40}, {300, 20, 70}, {9, 30, 1600}, {4, 1050, 770}};
+const PanelShape kPanelShapes[] = {{1, 1, 1},     {2, 15, 7},     {3, 16, 383}, {5, 17, 384},  {6, 33, 385},
+                                   {7, 384, 20},  {13, 400, 50},  {128, 48, 9}, {129, 50, 40}, {300, 20, 70},
+                                   {9, 30, 1600}, {4, 1050, 770}, {3, 2060, 20}};
 
 class PanelsTest : public ::testing::TestWithParam<std::string> {
  protected:
@@ -41,18 +41,19 @@ TEST_P(PanelsTest, AgreeWithDouble) {
     const int64_t stride = columns + 3;
     const std::vector<float> a = Random(rows * inner, 1), b = Random(inner * columns, 2), bias = Random(columns, 3),
                              start = Random(rows * stride, 4);
-    for (const bool turned : {false, true}) {
-      SCOPED_TRACE(::testing::Message() << rows << " x " << columns << " x " << inner << (turned ? ", turned" : ""));
+    for (int way = 0; way < 16; ++way) {
+      const bool a_turned = (way & 1) != 0, b_turned = (way & 2) != 0, biased = (way & 4) != 0, adds = (way & 8) != 0;
+      SCOPED_TRACE(::testing::Message() << rows << " x " << columns << " x " << inner << ", way " << way);
       std::vector<float> c = start;
       const MatrixProduct product{.rows = rows,
                                   .columns = columns,
                                   .inner = inner,
-                                  .a = turned ? MatrixView{a.data(), 1, rows} : MatrixView{a.data(), inner, 1},
-                                  .b = turned ? MatrixView{b.data(), 1, inner} : MatrixView{b.data(), columns, 1},
-                                  .bias = turned ? bias.data() : nullptr,
+                                  .a = a_turned ? MatrixView{a.data(), 1, rows} : MatrixView{a.data(), inner, 1},
+                                  .b = b_turned ? MatrixView{b.data(), 1, inner} : MatrixView{b.data(), columns, 1},
+                                  .bias = biased ? bias.data() : nullptr,
                                   .c = c.data(),
                                   .c_stride = stride,
-                                  .accumulate = turned};
+                                  .accumulate = adds};
       const ref::ProductSums exact = ref::Multiply(product);
       MultiplyByPanels(product);
       for (int64_t i = 0; i < rows; ++i) {
@@ -66,7 +67,7 @@ TEST_P(PanelsTest, AgreeWithDouble) {
   }
 }
 
-// Packed before or in the call, with some rows or all, on any number of threads.
+// Packed before or in the call, with some rows or all, some columns or all, on any number of threads.
 TEST_P(PanelsTest, AnElementDoesNotDependOnTheCall) {
   for (const auto& [rows, columns, inner] : kPanelShapes) {
     SCOPED_TRACE(::testing::Message() << rows << " x " << columns << " x " << inner);
@@ -94,6 +95,10 @@ TEST_P(PanelsTest, AnElementDoesNotDependOnTheCall) {
           ASSERT_EQ(std::memcmp(some.data(), all.data() + first * columns, some.size() * sizeof(float)), 0)
               << threads << " threads, from row " << first << ", packed " << packed;
         }
+        MatrixProduct last = product;  // column
+        last.columns = 1, last.b.data += (columns - 1) * inner, last.c = some.data(), last.c_stride = 1;
+        MultiplyByPanels(last);
+        for (int64_t i = 0; i < last.rows; ++i) ASSERT_EQ(some[i], all[(first + i) * columns + columns - 1]) << i;
       }
     }
   }

@@ -12,12 +12,13 @@
 #include "kernels/cpu/aligned_floats.h"
 #include "kernels/cpu/linear/panels.h"
 #include "kernels/cpu/linear/primitives.h"
+#include "kernels/isa.h"
 #include "kernels/work_memory.h"
 
 namespace lshformer {
 namespace {
 
-// Rows of a block where oneDNN's rows are not independent. A multiple of the 6 (AVX2), 4, 8 and 16 rows that its
+// Rows of a block where oneDNN's rows are not independent. A multiple of the 6, 4, 8 and 16 rows that its
 // kernels take at a time: rows left over go through another kernel with another order of summation.
 constexpr int64_t kRowBlock = 48;
 // Rows of AMX's bfloat16 kernels are not independent (measured from 1,536 terms on; linear layers have a product of
@@ -162,7 +163,8 @@ const std::byte* FillUpTokens(const std::byte* from, int64_t tokens, int64_t fil
   return to;
 }
 
-// Where oneDNN divides a sum among its threads (its AVX2 kernels do), each block of rows is made on one.
+// Where oneDNN divides a sum among its threads (others than batch-reduce kernels do), each block of rows is made on
+// one.
 void ExecuteSums(const Signature& signature, const Operands& o) {
   const auto whole = FindPrimitive(signature);
   if (whole->row_block == 0) return Execute(*whole, o.a, o.b, o.bias, o.c);
@@ -207,7 +209,7 @@ void AddNothing(const ProductOf<T>& p) {
   }
 }
 
-// Without AVX-512 oneDNN 2.6 reaches half to nine tenths of the speed of panels, and neither are its rows independent.
+// Without AVX-512 oneDNN 2.6 reaches a quarter to nine tenths of the speed of panels, nor are its rows independent.
 bool InPanels() {
   static const bool in_panels = !OneDnnHas(dnnl::cpu_isa::avx512_core);
   return in_panels;
@@ -257,6 +259,8 @@ int64_t RowBlock(const std::string& implementation) {
   if (implementation.find("amx_bf16") != implementation.npos) return kAmxRowBlock;
   return implementation.starts_with("brg:avx512") ? 0 : kRowBlock;
 }
+
+std::string Float32ProductsIsa() { return InPanels() ? ActiveIsa() : "avx512"; }
 
 bool SupportsProducts(Precision precision) {
   switch (precision) {

@@ -89,7 +89,8 @@ HWY_INLINE void TileOf(int64_t count, const float* a, int64_t stride, const floa
   NarrowTile<kCount, kTurned>(a, stride, panel, terms, to, columns);
 }
 
-// The fewest tiles, as equal as they can be: the sums of a few rows left over would wait for each other.
+// As few tiles as `rows` rows need, as equal as they can be: the sums of a few rows left over would wait for each
+// other.
 template <bool kTurned>
 void Tiles(int64_t rows, const float* a, int64_t stride, const float* panel, int64_t terms, const Target& to,
            int64_t columns) {
@@ -125,7 +126,7 @@ namespace {
 // Of a thread's piece. Columns are whole panels.
 constexpr int64_t kPieceRows = 128, kPieceColumns = 384;
 // A stretch of so many columns (197 KB) stays in the second-level cache while groups of rows go by. A group's rows (18
-// KB) stay in the first-level one while its panels go by: panels lie one behind the other, rows do not.
+// KB) are read again and again while its panels (25 KB each) go by, one behind the other.
 constexpr int64_t kGroupRows = 12, kGroupColumns = 128;
 // Of a plain factor, packed at a time: whole stretches.
 constexpr int64_t kPackedInner = 2 * kStretch, kPackedColumns = 1024;

@@ -1,5 +1,5 @@
-// Products of float32 by multiply-add with a second factor in panels: where oneDNN's own are slow or their rows depend
-// on each other (all but its batch-reduce kernels of AVX-512).
+// Products of float32 by multiply-add with a second factor in panels: where oneDNN has no AVX-512: there its own are
+// slow, and their rows depend on each other.
 //
 //   c[m, n] = Σ_k a[m, k] · b[k, n] (+ bias[n]) (+ c[m, n])          (kernels/matrix.h)
 //
@@ -17,12 +17,12 @@ inline constexpr int64_t kFloatPanelColumns = 16, kStretch = 384;
 
 // Numbers in the panels of a factor of this size.
 int64_t PanelNumbers(int64_t inner, int64_t columns);
-// All threads share the work. panels: aligned to 64 bytes.
+// All threads share the work. panels: aligned to 64 bytes. Here and below inner is at least 1.
 void PackPanels(MatrixView b, int64_t inner, int64_t columns, float* panels);
 
 // p.b is not read but its panels.
 void MultiplyPanels(const MatrixProduct& p, const float* panels);
-// p.b as it lies, packed in pieces of at most 3 MB of work memory.
+// p.b as it lies, packed in pieces of 3 MiB of work memory, whole pages 4.
 void MultiplyByPanels(const MatrixProduct& p);
 
 }  // namespace lshformer
