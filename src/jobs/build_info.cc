@@ -11,6 +11,7 @@
 
 #include "base/parallel.h"
 #include "kernels/isa.h"
+#include "kernels/matmul.h"
 #include "lshformer/version.h"
 
 namespace lshformer {
@@ -75,6 +76,12 @@ Json BuildInfo() {
               {"cpu", {{"name", CpuName()}, {"cores", HardwareThreads()}, {"threads", Threads()}}},
               {"libraries", Libraries()},
               {"devices", {"cpu"}}};
+}
+
+std::vector<std::pair<std::string, std::string>> ProgramFacts() {
+  return {{"the version", LSHFORMER_VERSION},
+          {"the instruction set", ActiveIsa()},
+          {"the instruction set of float32 products", Float32ProductsIsa()}};
 }
 
 }  // namespace lshformer

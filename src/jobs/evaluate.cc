@@ -17,6 +17,7 @@
 #include "eval/answer_files.h"
 #include "eval/cosines.h"
 #include "eval/evaluate.h"
+#include "jobs/build_info.h"
 #include "jobs/data/choice_data.h"
 #include "jobs/data/label_data.h"
 #include "jobs/data/question_data.h"
@@ -24,9 +25,6 @@
 #include "jobs/embedding/evaluate_lists.h"
 #include "jobs/model_source.h"
 #include "jobs/use_matmul_precision.h"
-#include "kernels/isa.h"
-#include "kernels/matmul.h"
-#include "lshformer/version.h"
 #include "models/family.h"
 
 namespace lshformer {
@@ -349,10 +347,7 @@ void RequireSameJob(const EvaluateJob& job, const Model& model, Communicator& pr
   flags["bf16"] = job.model.precision == Precision::kBFloat16;
   flags["int8"] = job.model.precision == Precision::kInt8;
   flags["float32_matmul_precision"] = Name(ActiveMatmulPrecision());
-  std::vector<std::pair<std::string, std::string>> facts{
-      {"the version", LSHFORMER_VERSION},
-      {"the instruction set", ActiveIsa()},
-      {"the instruction set of float32 products", Float32ProductsIsa()}};
+  std::vector<std::pair<std::string, std::string>> facts = ProgramFacts();
   for (const auto& [name, value] : flags.items()) facts.emplace_back(name, value.dump());
   facts.emplace_back("what the model's weights are", DigestOfText(weights));
   RequireSame(processes, facts);

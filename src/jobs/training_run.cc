@@ -14,10 +14,8 @@
 #include "base/error.h"
 #include "data/sampler.h"
 #include "eval/metrics.h"
+#include "jobs/build_info.h"
 #include "jobs/training_display.h"
-#include "kernels/isa.h"
-#include "kernels/matmul.h"
-#include "lshformer/version.h"
 #include "train/checkpoint.h"
 #include "train/schedule.h"
 #include "train/tensorboard.h"
@@ -99,10 +97,7 @@ void RequireSameRun(const TrainingJob& job) {
   std::string weights;
   for (const auto& [name, tensor] : job.model->NamedParameters())
     weights += DigestOfText({static_cast<const char*>(tensor.data_ptr()), static_cast<size_t>(tensor.nbytes())});
-  std::vector<std::pair<std::string, std::string>> facts{
-      {"the version", LSHFORMER_VERSION},
-      {"the instruction set", ActiveIsa()},
-      {"the instruction set of float32 products", Float32ProductsIsa()}};
+  std::vector<std::pair<std::string, std::string>> facts = ProgramFacts();
   const Json other = OtherFlags(job.training, job.folder);
   for (const Json* flags : {&job.settings.values, &other, &read.values})
     for (const auto& [name, value] : flags->items()) facts.emplace_back(name, value.dump());

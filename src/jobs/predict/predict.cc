@@ -21,12 +21,10 @@
 #include "dist/communicator.h"
 #include "infer/stream.h"
 #include "io/matrix_file.h"
+#include "jobs/build_info.h"
 #include "jobs/model_source.h"
 #include "jobs/predict/predict_record.h"
 #include "jobs/predict/unfinished_output.h"
-#include "kernels/isa.h"
-#include "kernels/matmul.h"
-#include "lshformer/version.h"
 
 namespace lshformer {
 namespace {
@@ -393,10 +391,7 @@ Pipeline LoadPipeline(const PredictJob& job, std::optional<AttentionChange>& cha
 
 // What decides the answers, of a text or question too.
 std::vector<std::pair<std::string, std::string>> FactsOf(const PredictJob& job) {
-  std::vector<std::pair<std::string, std::string>> facts{
-      {"the version", LSHFORMER_VERSION},
-      {"the instruction set", ActiveIsa()},
-      {"the instruction set of float32 products", Float32ProductsIsa()}};
+  std::vector<std::pair<std::string, std::string>> facts = ProgramFacts();
   const Json record = PredictRecord(job);
   for (const auto& [name, value] : record.items()) facts.emplace_back(name, value.dump());
   for (const auto& [name, text] : {std::pair("text", job.text),

@@ -18,8 +18,8 @@
 namespace lshformer {
 namespace {
 
-// Rows of a block where oneDNN's rows are not independent. A multiple of the 6, 4, 8 and 16 rows that its
-// kernels take at a time: rows left over go through another kernel with another order of summation.
+// Rows of a block where oneDNN's rows are not independent. A multiple of the 6, 4, 8 and 16 rows that its kernels take
+// at a time: rows left over go through another kernel with another order of summation.
 constexpr int64_t kRowBlock = 48;
 // Rows of AMX's bfloat16 kernels are not independent (measured from 1,536 terms on; linear layers have a product of
 // their own there). Four times as many rows: they are so fast that reading the weights for 48 would take most of the
@@ -36,6 +36,7 @@ constexpr int64_t kLargePiece = 1024, kMiddlePiece = 128, kSmallPiece = 16;
 // packing it pays from so many rows on (measured on Ice Lake; but for powers of two, of which oneDNN makes a copy). The
 // bits are those of the plain factor (tests/kernels/linear/matmul_test.cc).
 constexpr int64_t kWidePlain = 2048, kRowsToPack = 256;
+
 // A product of kRowBlock rows with a packed b: what the layout of b and the way through its rows are chosen for.
 Signature PackingSignature(Precision precision, int64_t columns, int64_t inner, int layout) {
   return {.precision = precision,
