@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "base/parallel.h"
 #include "data/small_tokenizer.h"
 #include "util/errors.h"
 
@@ -465,12 +466,15 @@ TEST(EncodeTable, KeepsOrderTypesLabelsAndLength) {
   EXPECT_EQ(set.labels(), labels);
 }
 
-TEST(EncodeTable, ManyRowsComeInOrder) {
+TEST(EncodeTable, ManyRowsComeInOrderFromSeveralThreads) {
   const auto tokenizer = SmallTokenizer();
+  const int before = Threads();
+  SetThreads(4);
   TextTable table;
   for (int i = 0; i < 20000; ++i)
     table.texts.push_back(std::string(1, static_cast<char>('a' + i % 26)) + " " + std::to_string(i % 10));
   const SequenceSet set = EncodeTable(table, {}, *tokenizer, {.max_seq_length = 16});
+  SetThreads(before);
   ASSERT_EQ(set.size(), 20000);
   for (int i = 0; i < 20000; ++i) ASSERT_EQ(set.ids(i)[1], 5 + i % 26) << i;
   EXPECT_FALSE(set.labelled());

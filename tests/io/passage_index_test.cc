@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/parallel.h"
 #include "util/errors.h"
 #include "util/temp_folder.h"
 
@@ -74,6 +75,24 @@ TEST(PassageIndex, DamageIsFound) {
   EXPECT_THAT(error(1, 20, int32_t{2}), HasSubstr("passage 2 of 5"));
   EXPECT_THAT(error(4, 32 + 4, std::numeric_limits<float>::quiet_NaN()), HasSubstr("passage 5 of 5"));
   EXPECT_THAT(error(4, 32 + 8, -std::numeric_limits<float>::infinity()), HasSubstr("passage 5 of 5"));
+}
+
+TEST(PassageIndex, TheFirstDamageIsFoundOnAnyNumberOfThreads) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/a.index";
+  PassageWriter writer(path, Front(), 0);
+  WriteRows(writer, 0, 6000);
+  writer.Flush();
+  std::string damaged = folder.Read("a.index");
+  damaged.replace(static_cast<size_t>(PassageIndex(path).bytes_of(4500)), 1, "\x01");
+  const std::string damaged_path = folder.Write("b.index", damaged);
+  const int before = Threads();
+  for (const int threads : {1, 4}) {
+    SetThreads(threads);
+    PassageIndex(path).Check();
+    EXPECT_THAT(ErrorOf([&] { PassageIndex(damaged_path).Check(); }), ::testing::HasSubstr("passage 4501 of 6000"));
+  }
+  SetThreads(before);
 }
 
 TEST(PassageIndex, GrowsBehindWhatThereIs) {

@@ -15,6 +15,7 @@
 #include "kernels/cpu/amx/packing.h"
 #include "kernels/cpu/amx/product.h"
 #include "kernels/isa.h"
+#include "util/numbers.h"
 #include "util/rounding.h"
 
 namespace lshformer::testing {
@@ -22,8 +23,6 @@ namespace {
 
 constexpr uint16_t kNaNBits = 0x7FC0, kInfinityBits = 0x7F80;
 constexpr PartPair kOnePair[] = {{0, 0}};
-
-float ToFloat(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
 
 std::vector<uint16_t> RandomNumbers(int64_t count, uint64_t seed) {
   PhiloxStream stream(StreamKey(seed, 0, 0, 0, Purpose::kSynthetic));
@@ -69,7 +68,8 @@ std::vector<float> ByTheSteps(const std::vector<const uint16_t*>& a, const std::
         const uint16_t *row = a[pair.a] + m * depth, *column = b[pair.b] + n * depth;
         float members[2] = {0, 0};
         for (int64_t k = begin; k < std::min(depth, begin + kAmxTileRowNumbers); ++k)
-          members[k % 2] = FusedWithoutSubnormals(ToFloat(row[k]), ToFloat(column[k]), members[k % 2]);
+          members[k % 2] =
+              FusedWithoutSubnormals(ToFloat(BFloat16{row[k]}), ToFloat(BFloat16{column[k]}), members[k % 2]);
         sum = FusedWithoutSubnormals(1, FusedWithoutSubnormals(1, members[0], members[1]), sum);
       };
       for (int64_t from = 0; from < depth; from += stretch_steps * kAmxTileRowNumbers) {
@@ -143,7 +143,7 @@ TEST_P(AmxProductTest, AgreesWithDouble) {
     const uint16_t *row = a.data() + i / s.columns * s.depth, *column = b.data() + i % s.columns * s.depth;
     double size = 0;
     for (int64_t k = 0; k < s.depth; ++k) {
-      const double product = double{ToFloat(row[k])} * ToFloat(column[k]);
+      const double product = double{ToFloat(BFloat16{row[k]})} * ToFloat(BFloat16{column[k]});
       exact[i] += product;
       size += std::abs(product);
     }

@@ -5,7 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <future>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,32 +19,60 @@ namespace lshformer::testing {
 struct CommandResult {
   int status = -1;  // exit status, or 128 + signal
   std::string out, err;
-  double max_resident_mb = 0;  // at least the test program's own size when it started the command
+  double max_resident_mb = 0;  // at least the size of the process that started the command
 };
 
-// `words` begins with the program's path; stdin is the file `input`.
-inline CommandResult RunCommand(const std::vector<std::string>& words, const std::string& input = "/dev/null") {
-  const TempFolder folder;
-  const std::string out = folder.Write("out", ""), err = folder.Write("err", "");
+using Streams = std::array<int, 3>;  // descriptors: what is read, then the two that are written
+
+struct CommandEnd {
+  int status = -1;  // as wait4 has it
+  rusage usage{};
+};
+
+// Waits for a child, whatever signals come.
+inline CommandEnd EndOf(pid_t child) {
+  CommandEnd end;
+  while (wait4(child, &end.status, 0, &end.usage) < 0 && errno == EINTR) {
+  }
+  return end;
+}
+
+inline void UseStreams(const Streams& streams) {
+  for (int i = 0; i < 3; ++i) dup2(streams[static_cast<size_t>(i)], i);
+}
+
+inline CommandEnd Execute(const std::vector<std::string>& words, const Streams& streams) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   const pid_t child = fork();
   if (child == 0) {
-    dup2(open(input.c_str(), O_RDONLY), STDIN_FILENO);
-    dup2(open(out.c_str(), O_WRONLY), STDOUT_FILENO);
-    dup2(open(err.c_str(), O_WRONLY), STDERR_FILENO);
+    UseStreams(streams);
     execv(arguments[0], arguments.data());
     _exit(127);
   }
+  return EndOf(child);
+}
+
+// Set by a test program that has another way for some commands (tests/cli/loaded_program.cc); nothing: it has not for
+// this.
+inline std::optional<CommandEnd> (*run_loaded)(const std::vector<std::string>& words, const Streams& streams) = nullptr;
+
+// `words` begins with the program's path; stdin is the file `input`.
+inline CommandResult RunCommand(const std::vector<std::string>& words, const std::string& input = "/dev/null") {
+  const TempFolder folder;
+  const std::string out = folder.Write("out", ""), err = folder.Write("err", "");
+  const Streams streams{open(input.c_str(), O_RDONLY | O_CLOEXEC), open(out.c_str(), O_WRONLY | O_CLOEXEC),
+                        open(err.c_str(), O_WRONLY | O_CLOEXEC)};
+  std::optional<CommandEnd> end;
+  if (run_loaded != nullptr) end = run_loaded(words, streams);
+  if (!end) end = Execute(words, streams);
+  for (const int stream : streams) close(stream);
   CommandResult result;
-  int status = 0;
-  rusage usage{};
-  wait4(child, &status, 0, &usage);
-  result.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  result.status = WIFEXITED(end->status) ? WEXITSTATUS(end->status) : 128 + WTERMSIG(end->status);
   result.out = folder.Read("out");
   result.err = folder.Read("err");
-  result.max_resident_mb = static_cast<double>(usage.ru_maxrss) / 1024;
+  result.max_resident_mb = static_cast<double>(end->usage.ru_maxrss) / 1024;
   return result;
 }
 
