@@ -1,8 +1,8 @@
 // main() of the command line's tests. Most of a short command's second is the loading of libtorch, and the tests run a
 // thousand of them. So before any test begins a process is forked off that has it loaded and does nothing else than to
 // fork once more for every command that RunCommand is given; what is forked runs the command as main.cc does. Commands
-// that start the program themselves or ask where it lies, and all that are run in another environment or folder or by other means
-// than RunCommand (signals, limits, launchers: start_test.cc and others), run the program's file.
+// that start the program themselves or ask where it lies, and all that are run in another environment or folder or by
+// other means than RunCommand (signals, limits, launchers: start_test.cc and others), run the program's file.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -67,7 +67,8 @@ struct Message {
   std::_Exit(code);
 }
 
-// Commands come until the test program's end of the socket closes: words, each with a zero behind it, and the descriptors.
+// Commands come until the test program's end of the socket closes: words, each with a zero behind it, and the
+// descriptors.
 [[noreturn]] void Serve(int socket) {
   // As lshformer does before it becomes lshformer-models.
   setenv("GLOG_minloglevel", "3", 0);
