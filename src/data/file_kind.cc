@@ -27,23 +27,29 @@ bool IsJsonLines(std::string_view path) {
 
 bool HoldsJson(const std::string& path) {
   if (IsJsonLines(path)) return true;
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return false;
-  std::string begin;  // without white space
+  constexpr size_t kLongest = size_t{64} << 20;
+  constexpr std::string_view kSpace = " \t\r\n";
   try {
-    LineReader lines(path);
-    for (std::string line; begin.size() < 2 && lines.Next(line);) {
-      if (begin.empty()) StripByteOrderMark(line);
-      // Prose may begin with a brace; a line that is a whole object does not.
-      const size_t first = line.find_first_not_of(" \t\r");
-      if (begin.empty() && first != line.npos && line[first] == '{') return Json::accept(line);
-      for (const char sign : line)
-        if (!IsBlank({&sign, 1}) && begin.size() < 2) begin += sign;
+    for (size_t bytes = size_t{1} << 16;; bytes *= 16) {
+      std::string front = FrontOf(path, bytes);
+      const bool more = front.size() == bytes;
+      StripByteOrderMark(front);
+      const size_t first = front.find_first_not_of(kSpace);
+      const size_t second = first == front.npos ? first : front.find_first_not_of(kSpace, first + 1);
+      if (second == front.npos) {
+        if (!more || bytes > kLongest) return false;
+      } else if (front[first] == '[') {
+        return front[second] == '{' || front[second] == '[';
+      } else if (front[first] != '{') {
+        return false;
+      } else if (const size_t end = front.find('\n', first); end != front.npos || !more || bytes > kLongest) {
+        // Prose may begin with a brace; a line that is a whole object does not.
+        return Json::accept(front.substr(first, end - first));
+      }
     }
   } catch (const Error&) {
     return false;  // whoever reads the file says what is wrong with it
   }
-  return begin == "[{" || begin == "[[";
 }
 
 bool IsTable(std::string_view path) {

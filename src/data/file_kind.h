@@ -12,7 +12,7 @@ namespace lshformer {
 std::string DataExtension(std::string_view path);
 bool IsJsonLines(std::string_view path);  // .jsonl, .ndjson or .json
 // Rows of JSON: by the name, else by what the file begins with, which is an object or a list of objects or lists. What
-// can be read once alone goes by its name.
+// can be read once alone, a pipe or stdin, can then still be read from its beginning.
 bool HoldsJson(const std::string& path);
 bool IsTable(std::string_view path);  // .tsv or .csv
 // Error where a name ends as a table's, whose header and labels would be taken for text.

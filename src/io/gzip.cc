@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <map>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -45,11 +48,28 @@ class LineReader::Source {
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
 
+  // What FrontOf has begun to read, else a new one.
+  static std::unique_ptr<Source> Open(const std::string& path) {
+    const std::lock_guard lock(begun_mutex);
+    const auto found = begun.find(path);
+    if (found == begun.end()) return std::make_unique<Source>(path);
+    std::unique_ptr<Source> source = std::move(found->second);
+    begun.erase(found);
+    return source;
+  }
+  // The next Read gives `front` first.
+  static void GiveBack(std::unique_ptr<Source> source, std::string front) {
+    source->front_ = std::move(front);
+    const std::lock_guard lock(begun_mutex);
+    begun[source->path_] = std::move(source);
+  }
+
   int64_t bytes_read() const { return bytes_read_; }
   int64_t bytes_total() const { return bytes_total_; }
   bool gzip() const { return gzip_; }
 
   bool Ready() const {
+    if (!front_.empty()) return true;
     pollfd request{file_, POLLIN, 0};
     return bytes_total_ > 0 || input_begin_ < input_end_ || poll(&request, 1, 0) != 0;
   }
@@ -57,6 +77,11 @@ class LineReader::Source {
   // Up to `bytes` unpacked bytes; 0 at the end. The first call, of kContentFront bytes or more, refuses what is no
   // text.
   size_t Read(char* data, size_t bytes) {
+    if (!front_.empty()) {
+      const size_t got = front_.copy(data, bytes);
+      front_.erase(0, got);
+      return got;
+    }
     size_t got = ReadUnpacked(data, bytes);
     if (std::exchange(looked_at_, true)) return got;
     while (got > 0 && MayBecomeForeign({data, got})) {
@@ -143,7 +168,10 @@ class LineReader::Source {
     return true;
   }
 
-  std::string path_;
+  static inline std::mutex begun_mutex;
+  static inline std::map<std::string, std::unique_ptr<Source>> begun;  // by path
+
+  std::string path_, front_;
   int file_ = -1;
   std::vector<uint8_t> input_;
   size_t input_begin_ = 0, input_end_ = 0;
@@ -153,7 +181,7 @@ class LineReader::Source {
 };
 
 LineReader::LineReader(const std::string& path, const LineOptions& options)
-    : path_(path), options_(options), source_(std::make_unique<Source>(path)) {}
+    : path_(path), options_(options), source_(Source::Open(path)) {}
 
 LineReader::~LineReader() = default;
 
@@ -215,9 +243,26 @@ bool LineReader::Next(std::string& line) {
   return true;
 }
 
+std::string FrontOf(const std::string& path, size_t bytes) {
+  std::unique_ptr<LineReader::Source> source = LineReader::Source::Open(path);
+  std::string front(bytes, '\0');
+  size_t end = 0;
+  while (end < bytes) {
+    const size_t got = source->Read(front.data() + end, bytes - end);
+    if (got == 0) break;
+    end += got;
+  }
+  front.resize(end);
+  std::error_code ignored;
+  if (path == "-" || !std::filesystem::is_regular_file(path, ignored))
+    LineReader::Source::GiveBack(std::move(source), front);
+  return front;
+}
+
 std::string ReadText(const std::string& path, uint64_t limit) {
   std::string text, chunk(kChunkBytes, '\0');
-  LineReader::Source source(path);
+  const std::unique_ptr<LineReader::Source> opened = LineReader::Source::Open(path);
+  LineReader::Source& source = *opened;
   const auto refuse_long = [&](uint64_t size) {
     if (size > limit) Fail("{}: has more than {} bytes", InputName(path), limit);
   };

@@ -40,6 +40,7 @@ class LineReader {
   int64_t bytes_total() const;
 
  private:
+  friend std::string FrontOf(const std::string& path, size_t bytes);
   friend std::string ReadText(const std::string& path, uint64_t limit);
   class Source;
   bool Fill();
@@ -52,6 +53,10 @@ class LineReader {
   bool at_end_ = false, skipping_ = false;
   int64_t line_number_ = 0;
 };
+
+// The first `bytes` unpacked bytes of an input, or all there are. What can be read once alone, a pipe or stdin, has
+// them still for the one that opens it next in this process. Errors as LineReader's.
+std::string FrontOf(const std::string& path, size_t bytes);
 
 // A whole text file, plain or gzip ("-": stdin); Error if it unpacks to more than `limit` bytes.
 std::string ReadText(const std::string& path, uint64_t limit = uint64_t{1} << 32);

@@ -1,5 +1,5 @@
 // Products of matrices through oneDNN: float32, bfloat16 with float32 sums, and 8-bit integers with exact sums. Without
-// AVX-512 float32 goes through panels of our own (kernels/cpu/linear/panels.h).
+// AVX-512 float32 goes through panels of our own (kernels/cpu/panels/panels.h).
 //
 //   c[m, n] = Σ_k a[m, k] · b[k, n] (+ bias[n]) (+ c[m, n])          (kernels/matrix.h)
 //
@@ -33,7 +33,7 @@ void MultiplyBf16(const ProductOf<BFloat16>& product);
 bool SupportsProducts(Precision precision);
 
 // b reordered once into the layout that the implementation prefers, which is asked for here, of one thread, and then
-// kept: another number of threads might be answered by another layout.
+// kept: another number of threads might be answered by another layout. inner is at least 1.
 class PackedMatrix {
  public:
   // `format_tag`, a dnnl_format_tag_t: this layout instead (tests show with it that a layout is never guessed again).

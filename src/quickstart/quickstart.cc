@@ -344,9 +344,6 @@ std::vector<std::string> Quickstart::Commands() const {
   const std::string program = ProgramName();
   return {fmt::format("{} predict --model_name_or_path {} --task fill-mask --text {}", program,
                       Quoted(folder_.Final("pretrain-simhash")), Quoted(MaskedSentence(seed_))),
-          fmt::format("{} predict --model_name_or_path {} --task text-classification --text {}", program,
-                      Quoted(folder_.Final("sentiment-simhash")),
-                      Quoted(MakeSyntheticReview(seed_, kFirstTestReview + kTestReviews).sentence)),
           fmt::format("{} convert --model_name_or_path {} --output_dir fast --calibrate {} --budget_pairs 0.25",
                       program, Quoted(folder_.Final("questions-exact")), Quoted(folder_.Final("calibrate.jsonl"))),
           fmt::format(

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -118,12 +119,16 @@ std::optional<CommandEnd> RunLoaded(const std::vector<std::string>& words, const
   cmsghdr* const rights = CMSG_FIRSTHDR(&message.header);
   *rights = {CMSG_LEN(sizeof(descriptors)), SOL_SOCKET, SCM_RIGHTS};
   std::memcpy(CMSG_DATA(rights), descriptors, sizeof(descriptors));
-  const bool sent = sendmsg(loaded, &message.header, MSG_NOSIGNAL) == static_cast<ssize_t>(text.size());
+  ssize_t done = 0;
+  while ((done = sendmsg(loaded, &message.header, MSG_NOSIGNAL)) < 0 && errno == EINTR) {
+  }
+  EXPECT_EQ(done, static_cast<ssize_t>(text.size())) << "to the loaded process: " << std::strerror(errno);
   close(reply[1]);
   CommandEnd end;
-  const bool ended = sent && read(reply[0], &end, sizeof(end)) == sizeof(end);
+  while ((done = read(reply[0], &end, sizeof(end))) < 0 && errno == EINTR) {
+  }
+  EXPECT_EQ(done, static_cast<ssize_t>(sizeof(end))) << "the loaded process, or its child, is gone";
   close(reply[0]);
-  EXPECT_TRUE(ended) << "the loaded process is gone";
   return end;
 }
 

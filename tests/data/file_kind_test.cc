@@ -6,7 +6,11 @@
 
 #include <filesystem>
 #include <string>
+#include <thread>
+#include <utility>
 
+#include "base/files.h"
+#include "io/gzip.h"
 #include "util/errors.h"
 #include "util/temp_folder.h"
 
@@ -42,7 +46,27 @@ TEST(FileKind, RowsOfJsonAreToldByWhatTheFileBeginsWith) {
     EXPECT_FALSE(holds(text)) << text;
   EXPECT_TRUE(HoldsJson(folder.Write("a.jsonl", "a")));
   EXPECT_FALSE(HoldsJson(folder / "missing"));
-  EXPECT_FALSE(HoldsJson("-"));
+  const std::string long_row = "{\"text\": \"" + std::string(3'000'000, 'a') + "\"}\n";
+  EXPECT_TRUE(holds(long_row + "{"));
+  EXPECT_TRUE(holds(std::string(100'000, '\n') + "{}"));
+}
+
+// What a pipe begins with is looked at, and is there for whoever reads it.
+TEST(FileKind, APipeIsLookedAtAndLosesNothing) {
+  testing::TempFolder folder;
+  const std::string pipe = folder / "pipe", row = "{\"text\": \"" + std::string(300'000, 'a') + "\"}\n";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  for (const auto& [content, json] :
+       {std::pair(row + "{\"text\": \"b\"}\n", true), std::pair(std::string("a {\nb\n"), false)}) {
+    std::thread writer([&] { WriteFileAtomically(pipe, content); });
+    EXPECT_EQ(HoldsJson(pipe), json);
+    EXPECT_EQ(HoldsJson(pipe), json) << "asked again";
+    LineReader lines(pipe);
+    std::string all;
+    for (std::string line; lines.Next(line);) all += line + "\n";
+    writer.join();
+    EXPECT_TRUE(all == content);
+  }
 }
 
 TEST(FileKind, PipesAndDevicesAreReadOnce) {

@@ -77,7 +77,7 @@ TEST(PassageIndex, DamageIsFound) {
   EXPECT_THAT(error(4, 32 + 8, -std::numeric_limits<float>::infinity()), HasSubstr("passage 5 of 5"));
 }
 
-TEST(PassageIndex, TheFirstDamageIsFoundOnAnyNumberOfThreads) {
+TEST(PassageIndex, DamageIsFoundOnAnyNumberOfThreads) {
   const TempFolder folder;
   const std::string path = folder.path() + "/a.index";
   PassageWriter writer(path, Front(), 0);

@@ -2,6 +2,7 @@
 // the same head on all of them.
 #include <gtest/gtest.h>
 
+#include "base/parallel.h"
 #include "base/philox.h"
 #include "data/masking.h"
 #include "kernels/matmul.h"
@@ -81,7 +82,10 @@ void ExpectNear(const Tensor& got, const Tensor& want, const std::string& what) 
   EXPECT_LE((got - want).abs().max().item<double>(), 1e-5 * std::max(1.0, want.abs().max().item<double>())) << what;
 }
 
-class HeadOnlyTest : public testing::TestWithParam<Case> {};
+class HeadOnlyTest : public testing::TestWithParam<Case> {
+ protected:
+  void TearDown() override { SetAllThreads(HardwareThreads()); }
+};
 
 // Dropout is on: a token drops the same whether its neighbours are computed or not.
 TEST_P(HeadOnlyTest, TrainsAsAllTokensDo) {

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "base/parallel.h"
 #include "base/philox.h"
 #include "io/safetensors.h"
 #include "models/bert/bert.h"
@@ -252,6 +253,7 @@ TEST(ReversibleModelTest, BatchMatesAndThreadsChangeNoBit) {
       begin += lengths[s];
     }
   }
+  SetAllThreads(HardwareThreads());
 }
 
 // What is computed twice is counted and recorded once.

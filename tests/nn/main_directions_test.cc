@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/parallel.h"
 #include "ops/threads.h"
 
 namespace lshformer {
@@ -96,6 +97,7 @@ TEST(MainDirections, DoNotDependOnThreadsOrBatches) {
   const LayerDirections one = Found(lengths, rows);
   SetAllThreads(2);
   EXPECT_TRUE(Same(one, Found(lengths, rows)));
+  SetAllThreads(HardwareThreads());
   MainDirections alone;
   const torch::Tensor none;
   int64_t begin = 0;

@@ -1,12 +1,14 @@
 // Runs a program and keeps what it said and used.
 #pragma once
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <future>
 #include <optional>
 #include <string>
@@ -32,13 +34,15 @@ struct CommandEnd {
 // Waits for a child, whatever signals come.
 inline CommandEnd EndOf(pid_t child) {
   CommandEnd end;
+  if (child < 0) return end;  // there is none, and wait4 would wait for any other
   while (wait4(child, &end.status, 0, &end.usage) < 0 && errno == EINTR) {
   }
   return end;
 }
 
 inline void UseStreams(const Streams& streams) {
-  for (int i = 0; i < 3; ++i) dup2(streams[static_cast<size_t>(i)], i);
+  for (int i = 0; i < 3; ++i)
+    if (dup2(streams[static_cast<size_t>(i)], i) == streams[static_cast<size_t>(i)]) fcntl(i, F_SETFD, 0);
 }
 
 inline CommandEnd Execute(const std::vector<std::string>& words, const Streams& streams) {
@@ -64,6 +68,7 @@ inline CommandResult RunCommand(const std::vector<std::string>& words, const std
   const std::string out = folder.Write("out", ""), err = folder.Write("err", "");
   const Streams streams{open(input.c_str(), O_RDONLY | O_CLOEXEC), open(out.c_str(), O_WRONLY | O_CLOEXEC),
                         open(err.c_str(), O_WRONLY | O_CLOEXEC)};
+  for (const int stream : streams) EXPECT_GE(stream, 0) << std::strerror(errno) << ": " << input;
   std::optional<CommandEnd> end;
   if (run_loaded != nullptr) end = run_loaded(words, streams);
   if (!end) end = Execute(words, streams);

@@ -10,8 +10,8 @@
 
 #include "base/parallel.h"
 #include "kernels/cpu/aligned_floats.h"
-#include "kernels/cpu/linear/panels.h"
 #include "kernels/cpu/linear/primitives.h"
+#include "kernels/cpu/panels/panels.h"
 #include "kernels/isa.h"
 #include "kernels/work_memory.h"
 

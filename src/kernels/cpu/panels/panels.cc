@@ -1,4 +1,4 @@
-#include "kernels/cpu/linear/panels.h"
+#include "kernels/cpu/panels/panels.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 #include "kernels/work_memory.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/linear/panels.cc"
+#define HWY_TARGET_INCLUDE "kernels/cpu/panels/panels.cc"
 #include <hwy/foreach_target.h>
 
 // After foreach_target.h.

@@ -1,5 +1,5 @@
 // Products by panels, under every instruction set: where processors have AVX-512 nothing else runs them.
-#include "kernels/cpu/linear/panels.h"
+#include "kernels/cpu/panels/panels.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
