@@ -58,8 +58,8 @@ class LineReader::Source {
     return source;
   }
   // The next Read gives `front` first.
-  static void GiveBack(std::unique_ptr<Source> source, std::string front) {
-    source->front_ = std::move(front);
+  static void GiveBack(std::unique_ptr<Source> source, const std::string& front) {
+    source->front_.insert(0, front);
     const std::lock_guard lock(begun_mutex);
     begun[source->path_] = std::move(source);
   }

@@ -84,7 +84,7 @@ TEST(LargeBlocksTest, FreeBlocksGoBeforeMemoryDoes) {
 
 TEST(LargeBlocksTest, TensorsTakeTheirMemoryFromThem) {
   constexpr int64_t kElements = 10 << 20;
-  KeepFreedMemory();
+  KeepTensors(32 * kMegabyte, 256 * kMegabyte, 64 * kMegabyte);
   void* memory = nullptr;
   {
     const torch::Tensor large = torch::ones({kElements}), small = torch::ones({100});
@@ -109,7 +109,7 @@ TEST(LargeBlocksTest, TensorsTakeTheirMemoryFromThem) {
 }
 
 TEST(LargeBlocksTest, SmallTensorsAreAlignedAndTheirOwn) {
-  KeepFreedMemory();
+  KeepTensors(32 * kMegabyte, 256 * kMegabyte, 64 * kMegabyte);
   std::vector<torch::Tensor> tensors;
   for (int64_t bytes = 0; bytes < 300; ++bytes) tensors.push_back(torch::full({bytes}, bytes % 128, torch::kByte));
   tensors.push_back(torch::full({31 << 20}, 1, torch::kByte));
