@@ -27,22 +27,22 @@ bool IsJsonLines(std::string_view path) {
 
 bool HoldsJson(const std::string& path) {
   if (IsJsonLines(path)) return true;
-  constexpr size_t kLongest = size_t{64} << 20;
+  constexpr size_t kMost = LineOptions().longest;
   constexpr std::string_view kSpace = " \t\r\n";
   try {
-    for (size_t bytes = size_t{1} << 16;; bytes *= 16) {
+    for (size_t bytes = size_t{1} << 16;; bytes = std::min(bytes * 16, kMost)) {
       std::string front = FrontOf(path, bytes);
-      const bool more = front.size() == bytes;
+      const bool more = front.size() == bytes && bytes < kMost;
       StripByteOrderMark(front);
       const size_t first = front.find_first_not_of(kSpace);
       const size_t second = first == front.npos ? first : front.find_first_not_of(kSpace, first + 1);
       if (second == front.npos) {
-        if (!more || bytes > kLongest) return false;
+        if (!more) return false;
       } else if (front[first] == '[') {
         return front[second] == '{' || front[second] == '[';
       } else if (front[first] != '{') {
         return false;
-      } else if (const size_t end = front.find('\n', first); end != front.npos || !more || bytes > kLongest) {
+      } else if (const size_t end = front.find('\n', first); end != front.npos || !more) {
         // Prose may begin with a brace; a line that is a whole object does not.
         return Json::accept(front.substr(first, end - first));
       }

@@ -59,7 +59,8 @@ class LineReader::Source {
   }
   // The next Read gives `front` first.
   static void GiveBack(std::unique_ptr<Source> source, const std::string& front) {
-    source->front_.insert(0, front);
+    source->front_.replace(0, source->front_begin_, front);
+    source->front_begin_ = 0;
     const std::lock_guard lock(begun_mutex);
     begun[source->path_] = std::move(source);
   }
@@ -69,7 +70,7 @@ class LineReader::Source {
   bool gzip() const { return gzip_; }
 
   bool Ready() const {
-    if (!front_.empty()) return true;
+    if (front_begin_ < front_.size()) return true;
     pollfd request{file_, POLLIN, 0};
     return bytes_total_ > 0 || input_begin_ < input_end_ || poll(&request, 1, 0) != 0;
   }
@@ -77,9 +78,10 @@ class LineReader::Source {
   // Up to `bytes` unpacked bytes; 0 at the end. The first call, of kContentFront bytes or more, refuses what is no
   // text.
   size_t Read(char* data, size_t bytes) {
-    if (!front_.empty()) {
-      const size_t got = front_.copy(data, bytes);
-      front_.erase(0, got);
+    if (front_begin_ < front_.size()) {
+      const size_t got = front_.copy(data, bytes, front_begin_);
+      front_begin_ += got;
+      if (front_begin_ == front_.size()) std::string().swap(front_), front_begin_ = 0;
       return got;
     }
     size_t got = ReadUnpacked(data, bytes);
@@ -174,7 +176,7 @@ class LineReader::Source {
   std::string path_, front_;
   int file_ = -1;
   std::vector<uint8_t> input_;
-  size_t input_begin_ = 0, input_end_ = 0;
+  size_t front_begin_ = 0, input_begin_ = 0, input_end_ = 0;
   int64_t bytes_read_ = 0, bytes_total_ = 0;
   bool gzip_ = false, in_member_ = false, looked_at_ = false;
   z_stream stream_{};

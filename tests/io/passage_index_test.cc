@@ -28,6 +28,15 @@ void WriteRows(PassageWriter& writer, int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; ++row) writer.Write({row / 2, row + 10, 3, 7, 99}, VectorOf(row));
 }
 
+// An index of so many rows, in `folder`.
+std::string Written(const TempFolder& folder, int64_t rows) {
+  const std::string path = folder.path() + "/a.index";
+  PassageWriter writer(path, Front(), 0);
+  WriteRows(writer, 0, rows);
+  writer.Flush();
+  return path;
+}
+
 void ExpectRows(const PassageIndex& index, int64_t rows) {
   ASSERT_EQ(index.rows(), rows);
   for (int64_t row = 0; row < rows; ++row) {
@@ -54,10 +63,7 @@ std::string OpenError(const std::string& path) {
 // What no writer wrote is told by its row; what it wrote is fine.
 TEST(PassageIndex, DamageIsFound) {
   const TempFolder folder;
-  const std::string path = folder.path() + "/a.index";
-  PassageWriter writer(path, Front(), 0);
-  WriteRows(writer, 0, 5);
-  writer.Flush();
+  const std::string path = Written(folder, 5);
   PassageIndex(path).Check();
   const std::string whole = folder.Read("a.index");
   const auto error = [&](int64_t row, size_t offset, const auto& value) {
@@ -79,10 +85,7 @@ TEST(PassageIndex, DamageIsFound) {
 
 TEST(PassageIndex, DamageIsFoundOnAnyNumberOfThreads) {
   const TempFolder folder;
-  const std::string path = folder.path() + "/a.index";
-  PassageWriter writer(path, Front(), 0);
-  WriteRows(writer, 0, 6000);
-  writer.Flush();
+  const std::string path = Written(folder, 6000);
   std::string damaged = folder.Read("a.index");
   damaged.replace(static_cast<size_t>(PassageIndex(path).bytes_of(4500)), 1, "\x01");
   const std::string damaged_path = folder.Write("b.index", damaged);
