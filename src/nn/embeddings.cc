@@ -68,9 +68,16 @@ torch::Tensor Embeddings::operator()(const TokenStream& tokens, const ForwardCon
   } else {
     indices->positions = tokens.positions;
   }
-  const torch::Tensor sum = EmbeddingSum(words_, positions_, types_, std::move(indices));  // [T, width]
-  const torch::Tensor normal = norm_(sum, {}, {});
-  return Dropout(normal, context.DropoutAt(DropoutSite::kEmbeddings, 0, dropout_, context.rows));
+  std::shared_ptr<const RowIdentities> identities = context.rows;
+  if (context.OwnEmbeddingsAlone()) {
+    const TokenSplit& split = *context.split;
+    const auto first = split.FirstToken(split.rank()), end = first + split.own_tokens();
+    for (std::vector<int32_t>* each : {&indices->words, &indices->positions, &indices->types})
+      *each = {each->begin() + first, each->begin() + end};
+    identities = context.OfOwnTokens().rows;
+  }
+  const torch::Tensor normal = norm_(EmbeddingSum(words_, positions_, types_, std::move(indices)), {}, {});
+  return Dropout(normal, context.DropoutAt(DropoutSite::kEmbeddings, 0, dropout_, std::move(identities)));
 }
 
 }  // namespace lshformer

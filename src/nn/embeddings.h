@@ -34,7 +34,8 @@ class Embeddings {
  public:
   static void AppendSpecs(std::vector<ParameterSpec>& specs, const EmbeddingForm& form);
   Embeddings(const ParameterMap& parameters, const EmbeddingForm& form);
-  torch::Tensor operator()(const TokenStream& tokens, const ForwardContext& context) const;  // [T, width]
+  // [T, width]; without gradients, where processes share the tokens, [own tokens, width].
+  torch::Tensor operator()(const TokenStream& tokens, const ForwardContext& context) const;
   const torch::Tensor& words() const { return words_; }
 
  private:

@@ -88,10 +88,9 @@ torch::Tensor Encoder::operator()(torch::Tensor embeddings, const ForwardContext
       std::transform(first, last, std::back_inserter(own), [begin](int64_t token) { return token - begin; });
   }
   const ForwardContext of_own = context.OfOwnTokens();
-  torch::Tensor of_tokens = OwnTokens(embeddings, split);
-  embeddings.reset();  // large, where the text is long
+  if (!context.OwnEmbeddingsAlone()) embeddings = OwnTokens(embeddings, split);
   const torch::Tensor hidden =
-      Run(std::move(of_tokens), of_own, nullptr, tokens.empty() ? torch::Tensor() : rows_of(own));
+      Run(std::move(embeddings), of_own, nullptr, tokens.empty() ? torch::Tensor() : rows_of(own));
   return AllTokens(hidden, split, std::move(counts));
 }
 

@@ -28,8 +28,9 @@ class Encoder {
   // layer computes no others behind its attention. hidden_states, where given, gets the embeddings and the states
   // behind each of EncoderConfig::visits() layers, the last one's as the result is, behind a norm; reversible: the mean
   // of the two streams, of which the result is the LayerNorm.
-  // Of several processes (context.split) all have the embeddings and get the result; in between each has its own
-  // tokens. There are no hidden_states then, and no gradients where the feed-forward is computed in pieces.
+  // Of several processes (context.split) all have the embeddings, those of their own tokens alone where
+  // ForwardContext::OwnEmbeddingsAlone, and get the result; in between each has its own tokens. There are no
+  // hidden_states then, and no gradients where the feed-forward is computed in pieces.
   torch::Tensor operator()(torch::Tensor embeddings, const ForwardContext& context,
                            std::vector<torch::Tensor>* hidden_states, const std::vector<int64_t>& tokens = {}) const;
 

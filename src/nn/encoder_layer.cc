@@ -218,7 +218,7 @@ torch::Tensor EncoderLayer::NormsAfter(const torch::Tensor& hidden, const Forwar
   const DropoutSpec of_attention =
       context.DropoutAt(DropoutSite::kAttentionOutput, layer_, attention_dropout_, identities);
   torch::Tensor attended = attention_(hidden, context, rows);  // [T, H]
-  attended = attention_residual_ ? (*attention_norm_)(attended, RowsOf(hidden, rows), of_attention, split)
+  attended = attention_residual_ ? (*attention_norm_)(std::move(attended), RowsOf(hidden, rows), of_attention, split)
                                  : Dropout(attended, of_attention);
   return feed_forward_norm_(FeedForward(attended, context, identities, split), attended,
                             context.DropoutAt(DropoutSite::kFeedForwardOutput, layer_, hidden_dropout_, identities),

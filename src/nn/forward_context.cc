@@ -38,6 +38,8 @@ ForwardContext ForwardContext::OfOwnTokens() const {
   return own;
 }
 
+bool ForwardContext::OwnEmbeddingsAlone() const { return SharesTokens(split) && !torch::GradMode::is_enabled(); }
+
 ForwardContext ForwardContext::Replay() const {
   ForwardContext replay = *this;
   replay.counts = nullptr;

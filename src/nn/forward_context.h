@@ -64,6 +64,9 @@ struct ForwardContext {
   ForwardContext Over(const TokenStream& stream, const std::vector<uint64_t>& sequence_ids) const;
   // The same where rows are those of this process alone, from its first token on; sequences stay whole.
   ForwardContext OfOwnTokens() const;
+  // Of processes that share the tokens: whether each has the embeddings of its own alone, as without gradients. With
+  // them it has all, whose gradients it needs.
+  bool OwnEmbeddingsAlone() const;
   // The same for layers that are computed again in the backward (ops/recompute.h): it neither counts nor records.
   ForwardContext Replay() const;
   // Dropout of `which` rows at one place of one layer; none outside training.

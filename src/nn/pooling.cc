@@ -32,14 +32,16 @@ torch::Tensor PoolOne(const torch::Tensor& rows, Pooling pooling) {
 // weight(row) over all rows, divided by `divisor`.
 template <class Weight>
 std::vector<float> SumOf(std::span<const float> rows, int64_t width, double divisor, const Weight& weight) {
-  std::vector<float> sums;
+  std::vector<double> sums(static_cast<size_t>(width), 0.0);
   const auto count = static_cast<int64_t>(rows.size()) / width;
-  for (int64_t column = 0; column < width; ++column) {
-    double sum = 0;
-    for (int64_t row = 0; row < count; ++row) sum += weight(row) * rows[static_cast<size_t>(row * width + column)];
-    sums.push_back(static_cast<float>(sum / divisor));
+  for (int64_t row = 0; row < count; ++row) {
+    const std::span<const float> values = rows.subspan(static_cast<size_t>(row * width), sums.size());
+    const double factor = weight(row);
+    for (size_t column = 0; column < sums.size(); ++column) sums[column] += factor * values[column];
   }
-  return sums;
+  std::vector<float> quotients;
+  for (const double sum : sums) quotients.push_back(static_cast<float>(sum / divisor));
+  return quotients;
 }
 
 std::vector<float> MaxOf(std::span<const float> rows, int64_t width) {

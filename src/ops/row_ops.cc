@@ -247,15 +247,16 @@ torch::Tensor DropoutFactorsReference(const DropoutSpec& dropout, int64_t column
   return DropoutOp::Run(torch::ones({static_cast<int64_t>(dropout.rows->positions.size()), columns}), dropout);
 }
 
-torch::Tensor DropoutAddLayerNorm(const torch::Tensor& x, const torch::Tensor& residual, const torch::Tensor& gamma,
+torch::Tensor DropoutAddLayerNorm(torch::Tensor x, const torch::Tensor& residual, const torch::Tensor& gamma,
                                   const torch::Tensor& beta, double eps, const DropoutSpec& dropout,
                                   const TokenSplitPtr& split) {
   if (gamma.numel() != x.size(1) || beta.numel() != x.size(1) || (residual.defined() && residual.sizes() != x.sizes()))
     Fail("layer norm: {} columns, gamma has {}, beta has {}", x.size(1), gamma.numel(), beta.numel());
   CheckDropout(dropout, x.size(0));
+  const bool own = x.use_count() == 1 && x.storage().use_count() == 1;
   const torch::Tensor rows = x.contiguous();
   if (!torch::GradMode::is_enabled() && dropout.probability <= 0) {  // the sum is needed no longer than its row
-    torch::Tensor y = torch::empty_like(rows);
+    torch::Tensor y = own && rows.is_same(x) ? rows : torch::empty_like(rows);
     const torch::Tensor added = residual.defined() ? residual.contiguous() : residual;
     RunDropoutAddNorm({.rows = x.size(0),
                        .columns = x.size(1),

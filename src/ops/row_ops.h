@@ -31,7 +31,8 @@ torch::Tensor Dropout(const torch::Tensor& x, const DropoutSpec& dropout);
 torch::Tensor DropoutFactorsReference(const DropoutSpec& dropout, int64_t columns);
 
 // LayerNorm(residual + dropout(x)); `residual` may be undefined: none. split: as for Linear (ops/linear.h), of γ and β.
-torch::Tensor DropoutAddLayerNorm(const torch::Tensor& x, const torch::Tensor& residual, const torch::Tensor& gamma,
+// Without gradients and dropout the result takes the memory of an x that nobody else holds.
+torch::Tensor DropoutAddLayerNorm(torch::Tensor x, const torch::Tensor& residual, const torch::Tensor& gamma,
                                   const torch::Tensor& beta, double eps, const DropoutSpec& dropout,
                                   const TokenSplitPtr& split = nullptr);
 torch::Tensor DropoutAddLayerNormReference(const torch::Tensor& x, const torch::Tensor& residual,

@@ -95,7 +95,8 @@ class Piece {
   int64_t tokens(int rank) const { return end(rank) - begin(rank); }
   int64_t own_begin() const { return begin(split_.rank()); }
   int64_t own_tokens() const { return tokens(split_.rank()); }
-  // Floats of each rank: this process's tokens under that one's heads, and the reverse.
+  // Floats for and of each other rank: this process's tokens under that one's heads, and the reverse. Its own part of
+  // both is in no message.
   std::vector<int64_t> OwnTokens() const {
     return Each([&](int rank) { return own_tokens() * (split_.FirstHead(rank + 1) - split_.FirstHead(rank)); });
   }
@@ -110,7 +111,8 @@ class Piece {
   template <class Count>
   std::vector<int64_t> Each(const Count& count) const {
     std::vector<int64_t> counts;
-    for (int rank = 0; rank < split_.processes(); ++rank) counts.push_back(count(rank) * of_head_);
+    for (int rank = 0; rank < split_.processes(); ++rank)
+      counts.push_back(rank == split_.rank() ? 0 : count(rank) * of_head_);
     return counts;
   }
   const TokenSplit& split_;
@@ -119,30 +121,27 @@ class Piece {
 
 int64_t Sum(const std::vector<int64_t>& counts) { return std::accumulate(counts.begin(), counts.end(), int64_t{0}); }
 
-// Copies between rows [n, slices, heads, head_dim] and a message that has the heads of one rank after another, each
-// [n, slices, its heads, head_dim].
-void CopyHeads(const TokenSplit& split, int slices, const torch::Tensor& rows, const torch::Tensor& message,
-               bool into_message) {
-  const int64_t tokens = rows.size(0), head_dim = rows.size(1) / (int64_t{slices} * split.heads);
-  const torch::Tensor by_head = rows.view({tokens, slices, split.heads, head_dim});
-  int64_t place = 0;
-  for (int rank = 0; rank < split.processes(); ++rank) {
-    const int64_t heads = split.FirstHead(rank + 1) - split.FirstHead(rank);
-    torch::Tensor theirs = by_head.narrow(2, split.FirstHead(rank), heads);
-    torch::Tensor part = message.narrow(0, place, theirs.numel()).view({tokens, slices, heads, head_dim});
-    into_message ? part.copy_(theirs) : theirs.copy_(part);
-    place += theirs.numel();
-  }
+// Of a piece's rows [n, slices · heads · head_dim] those of one rank's heads, [n, slices, its heads, head_dim].
+torch::Tensor OfHeads(const TokenSplit& split, int slices, const torch::Tensor& rows, int rank) {
+  const int64_t head_dim = rows.size(1) / (int64_t{slices} * split.heads);
+  return rows.view({rows.size(0), slices, split.heads, head_dim})
+      .narrow(2, split.FirstHead(rank), split.FirstHead(rank + 1) - split.FirstHead(rank));
 }
 
-// Copies between rows [T, own heads' columns] and a message that has the piece's tokens of one rank after another.
-void CopyTokens(const TokenSplit& split, const Piece& piece, const torch::Tensor& rows, const torch::Tensor& message,
-                bool into_message) {
+// Of rows [T, own heads' columns] the piece's tokens of one rank, as many as it has.
+torch::Tensor OfTokens(const TokenSplit& split, const Piece& piece, const torch::Tensor& heads, int rank) {
+  return heads.narrow(0, split.FirstToken(rank) + piece.begin(rank), piece.tokens(rank));
+}
+
+// Copies between a message, which has the parts of the other ranks one after another, and where they are: part(rank).
+template <class Part>
+void CopyParts(const TokenSplit& split, const torch::Tensor& message, bool into_message, const Part& part) {
   int64_t place = 0;
   for (int rank = 0; rank < split.processes(); ++rank) {
-    torch::Tensor theirs = rows.narrow(0, split.FirstToken(rank) + piece.begin(rank), piece.tokens(rank));
-    torch::Tensor part = message.narrow(0, place, theirs.numel()).view(theirs.sizes());
-    into_message ? part.copy_(theirs) : theirs.copy_(part);
+    if (rank == split.rank()) continue;
+    torch::Tensor theirs = part(rank);
+    torch::Tensor sent = message.narrow(0, place, theirs.numel()).view(theirs.sizes());
+    into_message ? sent.copy_(theirs) : theirs.copy_(sent);
     place += theirs.numel();
   }
 }
@@ -153,14 +152,13 @@ torch::Tensor ToHeads(const MakeRows& make, int64_t columns, const TokenSplit& s
   torch::Tensor heads = torch::empty({split.tokens, columns / split.heads * split.own_heads()});
   for (int64_t number = 0; number < pieces; ++number) {
     const Piece piece(split, columns, number, pieces);
-    torch::Tensor rows = make(piece.own_begin(), piece.own_begin() + piece.own_tokens()).contiguous();
-    torch::Tensor message = torch::empty({rows.numel()});
-    CopyHeads(split, slices, rows, message, /*into_message=*/true);
-    rows.reset();
-    // All at once they lie as they are to be.
-    torch::Tensor received = pieces == 1 ? heads.view({-1}) : torch::empty({Sum(piece.OwnHeads())});
+    const torch::Tensor rows = make(piece.own_begin(), piece.own_begin() + piece.own_tokens()).contiguous();
+    torch::Tensor message = torch::empty({Sum(piece.OwnTokens())}), received = torch::empty({Sum(piece.OwnHeads())});
+    CopyParts(split, message, /*into_message=*/true, [&](int rank) { return OfHeads(split, slices, rows, rank); });
+    const torch::Tensor kept = OfHeads(split, slices, rows, split.rank());
+    OfTokens(split, piece, heads, split.rank()).view(kept.sizes()).copy_(kept);
     split.others->AllToAll(Read(message), piece.OwnTokens(), Written(received), piece.OwnHeads());
-    if (pieces > 1) CopyTokens(split, piece, heads, received, /*into_message=*/false);
+    CopyParts(split, received, /*into_message=*/false, [&](int rank) { return OfTokens(split, piece, heads, rank); });
   }
   return heads;
 }
@@ -172,16 +170,18 @@ torch::Tensor ToTokens(const torch::Tensor& own, const TokenSplit& split, int sl
          c10::str(own.sizes()));
   const int64_t columns = own.size(1) / split.own_heads() * split.heads, pieces = Piece::CountOf(split, columns);
   const torch::Tensor heads = own.contiguous();
-  torch::Tensor rows = torch::empty({split.own_tokens(), columns});
+  torch::Tensor tokens = torch::empty({split.own_tokens(), columns});
   for (int64_t number = 0; number < pieces; ++number) {
     const Piece piece(split, columns, number, pieces);
-    torch::Tensor message = pieces == 1 ? heads.view({-1}) : torch::empty({Sum(piece.OwnHeads())});
-    if (pieces > 1) CopyTokens(split, piece, heads, message, /*into_message=*/true);
-    torch::Tensor received = torch::empty({piece.own_tokens() * columns});
+    const torch::Tensor rows = tokens.narrow(0, piece.own_begin(), piece.own_tokens());
+    torch::Tensor message = torch::empty({Sum(piece.OwnHeads())}), received = torch::empty({Sum(piece.OwnTokens())});
+    CopyParts(split, message, /*into_message=*/true, [&](int rank) { return OfTokens(split, piece, heads, rank); });
+    torch::Tensor kept = OfHeads(split, slices, rows, split.rank());
+    kept.copy_(OfTokens(split, piece, heads, split.rank()).view(kept.sizes()));
     split.others->AllToAll(Read(message), piece.OwnHeads(), Written(received), piece.OwnTokens());
-    CopyHeads(split, slices, rows.narrow(0, piece.own_begin(), piece.own_tokens()), received, /*into_message=*/false);
+    CopyParts(split, received, /*into_message=*/false, [&](int rank) { return OfHeads(split, slices, rows, rank); });
   }
-  return rows;
+  return tokens;
 }
 
 torch::Tensor ToHeads(const torch::Tensor& own, const TokenSplit& split, int slices) {

@@ -174,7 +174,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"checkpointing", "bert", "", kSimHash, /*gradient_checkpointing=*/true},
                       Case{"reversible", "bert", "reversible=true", kSimHash},
                       Case{"shared_layers", "albert", "embedding_size=16,hidden_dropout_prob=0.1", kExact},
-                      Case{"norms_before", "modernbert", "pad_token_id=0", kExact}),
+                      Case{"norms_before", "modernbert", "pad_token_id=0", kExact},
+                      Case{"positions_behind_padding", "roberta", "", kExact}),
     [](const auto& info) { return info.param.name; });
 
 const Case kPlain{"exact", "bert", "", kExact};

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <span>
+#include <utility>
 
 #include "base/parallel.h"
 #include "kernels/ref/attention.h"
@@ -73,6 +74,22 @@ TEST(LayerNormTest, AgreesWithDouble) {
       }
   ExpectGradientsOf([](const auto& in) { return DropoutAddLayerNormReference(in[0], in[1], in[2], in[3], 1e-3, {}); },
                     {Normal({3, 5}, 1), Normal({3, 5}, 2), Normal({5}, 3), Normal({5}, 4)});
+}
+
+TEST(LayerNormTest, WithoutGradientsTheResultTakesTheMemoryOfAnXThatNobodyElseHolds) {
+  const torch::NoGradGuard no_grad;
+  const Tensor x = torch::randn({70, 65}), kept = x.clone(), residual = torch::randn({70, 65}),
+               gamma = torch::randn({65}), beta = torch::randn({65});
+  const auto norm = [&](Tensor of) { return DropoutAddLayerNorm(std::move(of), residual, gamma, beta, 1e-3, {}); };
+  const Tensor want = norm(x);
+  EXPECT_TRUE(torch::equal(x, kept));
+  EXPECT_TRUE(torch::equal(norm(x.narrow(0, 0, 70)), want));  // a view: its memory is x's
+  EXPECT_TRUE(torch::equal(x, kept));
+  Tensor own = x.clone();
+  const float* memory = own.data_ptr<float>();
+  const Tensor got = norm(std::move(own));
+  EXPECT_EQ(got.data_ptr<float>(), memory);
+  EXPECT_TRUE(torch::equal(got, want));
 }
 
 TEST(DropoutTest, GradientPassesWhereTheValueDid) {
