@@ -80,8 +80,17 @@ std::vector<bool> LayersToChange(const std::vector<AttentionSpec>& specs) {
   FailOption("lsh_" + key, "has no meaning for {} attention", spec == nullptr ? "no" : Name(*spec));
 }
 
+bool HasStoredDirections(AttentionSpec spec) {
+  bool stored = false;
+  ForEachSpec(spec, [&](AttentionSpec& one) {
+    stored |= Is<ClusteredAttention>(one) && As<ClusteredAttention>(one).directions == Directions::kStored;
+  });
+  return stored;
+}
+
 // The name of a kind that layers have already keeps their options and seed; of other layers, and where an object is
-// given, that is all there is, but for the seed of the config where the object has none.
+// given, that is all there is, but for the seed of the config and its stored directions where the object says nothing
+// of them.
 void ReplaceAttention(const std::string& flag, const std::vector<bool>& layers, std::vector<AttentionSpec>& specs) {
   AttentionSpec wanted = ParseAttentionFlag(flag);
   std::vector<AttentionSpec*> changed;
@@ -90,8 +99,12 @@ void ReplaceAttention(const std::string& flag, const std::vector<bool>& layers, 
   const auto has_kind = [&](const AttentionSpec* spec) { return SameKind(*spec, wanted); };
   const auto old = std::find_if(changed.begin(), changed.end(), has_kind);
   const bool named = !flag.starts_with('{');
-  if (!named && old != changed.end() && !ParseJson(flag, Named("attention")).contains("seed"))
-    wanted.seed = (*old)->seed;
+  const Json object = named ? Json::object() : ParseJson(flag, Named("attention"));
+  if (!named && old != changed.end() && !object.contains("seed")) wanted.seed = (*old)->seed;
+  const auto stores = [](const AttentionSpec* spec) { return HasStoredDirections(*spec); };
+  if (Is<ClusteredAttention>(wanted) && !object.contains("directions") &&
+      std::all_of(changed.begin(), changed.end(), stores) && !changed.empty())
+    As<ClusteredAttention>(wanted).directions = Directions::kStored;
   if (changed.size() == specs.size() && !(named && old != changed.end())) {
     specs.assign(1, wanted);
     return;

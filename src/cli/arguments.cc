@@ -50,9 +50,10 @@ std::vector<std::string> CommandNames(const CLI::App& app) {
   return names;
 }
 
-// The command that takes dashes inside the names of flags for underscores: other servers' flags, which users of theirs
-// have in scripts, are written so.
+// The command that takes dashes inside the names of flags for underscores, and this name for its --host: the flags of
+// Text Embeddings Inference, which users of it have in scripts, are written so.
 constexpr const char* kDashes = "serve";
+constexpr const char* kItsHost = "--hostname";
 
 // Reads the words of one command line, left to right.
 class Reader {
@@ -184,7 +185,10 @@ class Reader {
   // The option of that name, of the innermost command that has it.
   GivenFlag Find(const std::string& flag, const std::string& where) const {
     std::string name = flag;
-    if (command().get_name() == kDashes && name.size() > 2) std::replace(name.begin() + 2, name.end(), '-', '_');
+    if (command().get_name() == kDashes && name.size() > 2) {
+      std::replace(name.begin() + 2, name.end(), '-', '_');
+      if (name == kItsHost) name = "--host";
+    }
     for (size_t level = path_.size(); level-- > 0;) {
       const CLI::Option* option = path_[level]->get_option_no_throw(name);
       if (option != nullptr && option->nonpositional()) return {level, option, {}};

@@ -31,6 +31,7 @@ CLI::Option* AddOptionFlag(CLI::App& app, const std::string& prefix, const Optio
     return app
         .add_flag_function(
             flag, [set = std::move(set)](int64_t count) { set(count > 0); }, option.help)
+        ->default_str(DefaultText(table, option))
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
         ->group(group);
   }

@@ -34,6 +34,8 @@ PredictOptions CheckedOptions(const CLI::App& command, const PredictFlags& flags
   options.long_text = ValueOf<LongText>(kLongTextNames, flags.long_text);
   options.window_pooling = ValueOf<WindowPooling>(kWindowPoolingNames, flags.window_pooling);
   options.chunks.chunking = ValueOf<Chunking>(kChunkingNames, flags.chunking);
+  if (options.chunks.chunking != Chunking::kNone && command.count("--long_text") == 0)
+    options.long_text = LongText::kWhole;
   if (options.chunks.chunking != Chunking::kTokens)
     RefuseFlags(command, {"--chunk_tokens"}, "is for --chunking tokens");
   if (options.chunks.chunking != Chunking::kNone) RefuseFlags(command, {"--text_pair"}, "is not for --chunking");
@@ -149,8 +151,8 @@ void AddPredict(CLI::App& app, CommonFlags& common) {
       ->group(group);
   command
       ->add_option("--chunking", flags->chunking,
-                   "feature-extraction of whole texts: a vector of each chunk's own tokens, out of one pass over the "
-                   "text (beyond the positions in passes that overlap); spans: those of the line")
+                   "feature-extraction of whole texts (--long_text whole): a vector of each chunk's own tokens, out of "
+                   "one pass over the text (beyond the positions in passes that overlap); spans: those of the line")
       ->check(OneOf(kChunkingNames))
       ->group(group);
   command->add_option("--chunk_tokens", flags->job.options.chunks.chunk_tokens, "tokens a chunk")

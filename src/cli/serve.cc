@@ -17,6 +17,7 @@ namespace {
 
 struct ServeFlags {
   ServeOptions options = ServeTable().defaults;
+  std::vector<std::string> model_ids;
   PrecisionFlags precision;
 };
 
@@ -46,6 +47,8 @@ void AddServe(CLI::App& app, CommonFlags& common) {
   ServeOptions& options = flags->options;
   command->add_option("DIR", options.folders, "checkpoint folders, a model each; else what MODEL_ID says")
       ->type_name("DIR");
+  // Text Embeddings Inference's name of DIR; not in the help.
+  command->add_option("--model_id", flags->model_ids)->group("");
   const char* group = "Models";
   command->add_option("--task", options.tasks, "what each model is asked, or all; else what its folder is for")
       ->check(
@@ -61,6 +64,9 @@ void AddServe(CLI::App& app, CommonFlags& common) {
     ServeOptions& options = flags->options;
     if (command->count("--api_key") > 0 && options.api_key.empty())
       FailOption("api_key", "expected a key, got \"\"; without the flag none is asked for");
+    if (!flags->model_ids.empty() && !options.folders.empty())
+      FailUsage("--model_id: is another name of DIR, which is there too");
+    if (!flags->model_ids.empty()) options.folders = flags->model_ids;
     ReadVariables(*command, options);
     options.precision = flags->precision.Chosen();
     UseMatmulPrecision(flags->precision.ChosenMatmulPrecision());

@@ -33,6 +33,7 @@ void AddTrain(CLI::App& app) {
   command
       ->add_flag("--do_lower_case", options->training.normalizer.lowercase,
                  "fold case and strip accents; false: neither")
+      ->default_str("true")
       ->group("Tokenizer");
   command
       ->add_option("--input", options->input,

@@ -13,6 +13,7 @@
 #include "base/signals.h"
 #include "data/file_kind.h"
 #include "data/table_columns.h"
+#include "io/gzip.h"
 
 namespace lshformer {
 namespace {

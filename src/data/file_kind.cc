@@ -1,9 +1,7 @@
 #include "data/file_kind.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <iterator>
-#include <system_error>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -59,13 +57,6 @@ bool IsTable(std::string_view path) {
 
 void RefuseTable(const std::string& path) {
   if (IsTable(path)) Fail("{}: a table, expected plain text or JSON lines with \"text\"", InputName(path));
-}
-
-bool CanBeReadAgain(const std::string& path) {
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(path, error);
-  return path != "-" && (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status) ||
-                         std::filesystem::is_directory(status));
 }
 
 void RefuseOtherKind(const std::string& output, std::initializer_list<std::string_view> own, std::string_view written) {

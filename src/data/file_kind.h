@@ -18,9 +18,6 @@ bool IsTable(std::string_view path);  // .tsv or .csv
 // Error where a name ends as a table's, whose header and labels would be taken for text.
 void RefuseTable(const std::string& path);
 
-// False of stdin ("-"), pipes and devices: what they give is gone once it is read. True of what is not there.
-bool CanBeReadAgain(const std::string& path);
-
 // OptionError of "output" where a name ends as files of another kind do ("npz", "parquet" …), with `written`, what the
 // file is to be. `own` are the endings of that kind; those that say nothing, as .txt and .out, are any file's.
 void RefuseOtherKind(const std::string& output, std::initializer_list<std::string_view> own, std::string_view written);

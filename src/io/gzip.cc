@@ -245,6 +245,13 @@ bool LineReader::Next(std::string& line) {
   return true;
 }
 
+bool CanBeReadAgain(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  return path != "-" && (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status) ||
+                         std::filesystem::is_directory(status));
+}
+
 std::string FrontOf(const std::string& path, size_t bytes) {
   std::unique_ptr<LineReader::Source> source = LineReader::Source::Open(path);
   std::string front(bytes, '\0');
@@ -255,9 +262,7 @@ std::string FrontOf(const std::string& path, size_t bytes) {
     end += got;
   }
   front.resize(end);
-  std::error_code ignored;
-  if (path == "-" || !std::filesystem::is_regular_file(path, ignored))
-    LineReader::Source::GiveBack(std::move(source), front);
+  if (!CanBeReadAgain(path)) LineReader::Source::GiveBack(std::move(source), front);
   return front;
 }
 

@@ -54,8 +54,11 @@ class LineReader {
   int64_t line_number_ = 0;
 };
 
-// The first `bytes` unpacked bytes of an input, or all there are. What can be read once alone, a pipe or stdin, has
-// them still for the one that opens it next in this process. Errors as LineReader's.
+// False of stdin ("-"), pipes and devices: what they give is gone once it is read. True of what is not there.
+bool CanBeReadAgain(const std::string& path);
+
+// The first `bytes` unpacked bytes of an input, or all there are. What cannot be read again has them still for the one
+// that opens it next in this process. Errors as LineReader's.
 std::string FrontOf(const std::string& path, size_t bytes);
 
 // A whole text file, plain or gzip ("-": stdin); Error if it unpacks to more than `limit` bytes.

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "data/file_kind.h"
+#include "io/gzip.h"
 #include "jobs/seed_summary.h"
 #include "report/runs.h"
 

@@ -319,6 +319,20 @@ TEST_F(ConvertTest, DirectionsGoWithTheirAttention) {
   EXPECT_EQ(std::vector<std::string>(converted.begin(), converted.begin() + std::ssize(names)), names);
 }
 
+// An object of the command line that says nothing of directions has the folder's.
+TEST_F(ConvertTest, DirectionsAreThoseOfTheFolderUnderAnyAttention) {
+  Convert("out", {"--lsh_open", "1"});
+  const auto answer = [&](const std::string& attention) {
+    const CommandResult result = Call({"predict", "--task", "feature-extraction", "--model_name_or_path",
+                                       folder_ / "out", "--text_file", Texts(), "--attention", attention, "--quiet"});
+    EXPECT_EQ(result.status, 0) << result.err;
+    return result.out;
+  };
+  const std::string plain = answer(R"({"type": "clustered", "cluster": 8, "open": 1})");
+  EXPECT_EQ(plain, answer(R"({"type": "clustered", "cluster": 8, "open": 1, "directions": "stored"})"));
+  EXPECT_NE(plain, answer(R"({"type": "clustered", "cluster": 8, "open": 1, "directions": "random"})"));
+}
+
 // A name that cannot be one is a mistake in the command; a place that cannot be written to is none.
 TEST_F(ConvertTest, PlacesThatCannotBeWrittenTo) {
   const auto wrong = [&](const std::string& output, int status) {

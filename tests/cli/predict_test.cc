@@ -139,6 +139,19 @@ TEST_F(PredictTest, APairIsEmbeddedAsOneSequence) {
 }
 
 // The same bytes whatever the batches and threads are, for exact and for hashed attention.
+TEST_F(PredictTest, ChunksAreOfTheWholeText) {
+  const auto chunks = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--text", "the of and to in a is that", "--chunking", "tokens", "--chunk_tokens", "3"});
+    return Predict("classes", "feature-extraction", more);
+  };
+  const CommandResult plain = chunks({});
+  EXPECT_EQ(ParseJson(plain.out, "answer")["chunks"].size(), 3U) << plain.err;
+  EXPECT_EQ(plain.out, chunks({"--long_text", "whole"}).out);
+  const CommandResult cut = chunks({"--long_text", "cut"});
+  EXPECT_EQ(cut.status, 2);
+  EXPECT_THAT(cut.err, HasSubstr("--chunking: needs --long_text whole"));
+}
+
 TEST_F(PredictTest, AnswersDependOnTheirLineAlone) {
   const std::string input = folder_->Write("alone.jsonl", Lines(200));
   for (const char* attention : {"dense", "simhash", R"({"type": "reformer", "chunk": 4})"}) {

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <filesystem>
 #include <string>
 #include <thread>
 #include <utility>
@@ -67,17 +66,6 @@ TEST(FileKind, APipeIsLookedAtAndLosesNothing) {
     writer.join();
     EXPECT_TRUE(all == content);
   }
-}
-
-TEST(FileKind, PipesAndDevicesAreReadOnce) {
-  testing::TempFolder folder;
-  const std::string file = folder.Write("a.txt", "a"), pipe = folder / "pipe", link = folder / "link";
-  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  std::filesystem::create_symlink("pipe", link);
-  for (const std::string& once : {std::string("-"), pipe, link, std::string("/dev/null")})
-    EXPECT_FALSE(CanBeReadAgain(once)) << once;
-  for (const std::string& again : {file, folder / "missing", std::string(folder / "")})
-    EXPECT_TRUE(CanBeReadAgain(again)) << again;
 }
 
 // Whoever names a file for another program gets no file that it cannot read.

@@ -9,6 +9,7 @@
 #include <zlib.h>
 
 #include <chrono>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
@@ -248,6 +249,17 @@ TEST(LineReader, APipeGivesItsLinesAsTheyCome) {
   EXPECT_TRUE(reader.Ready());  // the end is at hand
   EXPECT_FALSE(reader.Next(line));
   close(ends[0]);
+}
+
+TEST(LineReader, PipesAndDevicesCannotBeReadAgain) {
+  testing::TempFolder folder;
+  const std::string file = folder.Write("a.txt", "a"), pipe = folder / "pipe", link = folder / "link";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::filesystem::create_symlink("pipe", link);
+  for (const std::string& once : {std::string("-"), pipe, link, std::string("/dev/null")})
+    EXPECT_FALSE(CanBeReadAgain(once)) << once;
+  for (const std::string& again : {file, folder / "missing", std::string(folder / "")})
+    EXPECT_TRUE(CanBeReadAgain(again)) << again;
 }
 
 TEST(LineReader, MinusIsStdin) {

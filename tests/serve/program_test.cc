@@ -189,7 +189,8 @@ TEST_F(ServeProgramTest, InspectsAttention) {
 }
 
 TEST_F(ServeProgramTest, FlagsInBothSpellingsAndFromTheEnvironment) {
-  ServerProcess server({Folder("vectors"), "--max-client-batch-size", "2", "--payload_limit", "200"},
+  ServerProcess server({"--model-id", Folder("vectors"), "--hostname", "127.0.0.1", "--max-client-batch-size", "2",
+                        "--payload_limit", "200"},
                        {"MAX_CLIENT_BATCH_SIZE=7", "API_KEY=secret", "AUTO_TRUNCATE=true"});
   Client client(server.port());
   const std::string key = "Authorization: Bearer secret\r\n";
@@ -283,6 +284,10 @@ TEST_F(ServeProgramTest, WhatKeepsItFromStartingIsOneLine) {
               HasSubstr("--default_prompt_name: the model \"vectors\" has no prompts, got \"query\""));
   EXPECT_THAT(wrong({Folder("sentences"), "--port", "0", "--default_prompt_name", "quary"}, 2),
               HasSubstr("--default_prompt_name: expected one of passage, query, got \"quary\""));
+  EXPECT_THAT(wrong({Folder("vectors"), "--port", "0", "--hostname", "nowhere.invalid"}, 2),
+              HasSubstr("--host: nowhere.invalid: "));
+  EXPECT_THAT(wrong({Folder("vectors"), "--model-id", Folder("labels"), "--port", "0"}, 2),
+              HasSubstr("--model_id: is another name of DIR"));
   // What a script's unset variable leaves: neither a server for the whole network nor one that asks for no key.
   EXPECT_THAT(wrong({Folder("vectors"), "--port", "0", "--host", ""}, 2), HasSubstr("--host: expected an address"));
   EXPECT_THAT(wrong({Folder("vectors"), "--port", "0", "--api_key", ""}, 2), HasSubstr("--api_key: expected a key"));

@@ -20,6 +20,7 @@
 #include "data/file_kind.h"
 #include "dist/communicator.h"
 #include "infer/stream.h"
+#include "io/gzip.h"
 #include "io/matrix_file.h"
 #include "jobs/build_info.h"
 #include "jobs/model_source.h"

@@ -15,6 +15,7 @@
 #include "base/signals.h"
 #include "base/writing.h"
 #include "data/file_kind.h"
+#include "io/gzip.h"
 
 namespace lshformer {
 namespace {
