@@ -11,7 +11,7 @@ namespace lshformer::cli {
 // ISA).
 std::unique_ptr<CLI::App> MakeProgram(CommonFlags& common);
 
-// Runs the command line and returns the exit status; failures are one line on stderr.
-int RunProgram(int argc, char** argv);
+// Runs the command line and ends the process with its exit status; failures are one line on stderr.
+[[noreturn]] void RunProgram(int argc, char** argv);
 
 }  // namespace lshformer::cli

@@ -10,11 +10,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <iostream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,10 +60,7 @@ struct Message {
   for (size_t begin = 0; begin < text.size(); begin += std::strlen(&text[begin]) + 1) words.push_back(&text[begin]);
   words.push_back(nullptr);
   InstallSignalHandlers();
-  const int code = RunProgram(static_cast<int>(words.size()) - 1, words.data());
-  std::cout.flush();
-  std::fflush(nullptr);
-  std::_Exit(code);
+  RunProgram(static_cast<int>(words.size()) - 1, words.data());
 }
 
 // Commands come until the test program's end of the socket closes: words, each with a zero behind it, and the
