@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -23,10 +24,25 @@ static_assert(std::atomic<int>::is_always_lock_free);  // what a signal handler 
 std::atomic<bool> stop_at_once{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
+// The same signal again within so long is the first once more: timeout(1) and launchers send one to the process and one
+// to its group.
+constexpr int64_t kOneSignal = 100'000'000;  // nanoseconds
+std::atomic<int64_t> stopped_at{0};          // on the monotonic clock; 0: not yet
+static_assert(std::atomic<int64_t>::is_always_lock_free);
+
+bool IsTheFirstOnceMore(int signal, int64_t now) {
+  const int64_t first = stopped_at.load();
+  return stop_signal.load() == signal && (first == 0 || now - first < kOneSignal);
+}
+
 void OnStopSignal(int signal) {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const int64_t nanoseconds = int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
   int none = 0;
   const bool first = stop_signal.compare_exchange_strong(none, signal);
-  if (first && !stop_at_once.load()) return;
+  if (first) stopped_at = nanoseconds;
+  if (first ? !stop_at_once.load() : IsTheFirstOnceMore(signal, nanoseconds)) return;
   const std::string_view line =
       first ? "lshformer: stopped; nothing was written\n" : "lshformer: stopped at once by a second signal\n";
   [[maybe_unused]] const auto written = write(STDERR_FILENO, line.data(), line.size());

@@ -94,7 +94,7 @@ Json JudgeRetrieval(const CLI::App& command, EvaluateFlags& flags) {
   RetrievalJob& job = flags.retrieval;
   job.model = flags.job.model;
   job.passages.max_seq_length = flags.job.max_seq_length;
-  if (command.count("--long_text") > 0) job.passages.long_text = flags.job.long_text;
+  job.passages.long_text = command.count("--long_text") > 0 ? flags.job.long_text : LongTextFor(job.passages.chunking);
   job.max_eval_samples = flags.job.max_eval_samples;
   job.output_dir = flags.job.output_dir;
   job.progress = true;

@@ -141,9 +141,10 @@ void AddPredict(CLI::App& app, CommonFlags& common) {
       ->check(IntegerIn(0, INT32_MAX))
       ->group(group);
   command
-      ->add_option("--long_text", flags->long_text,
-                   "what becomes of longer texts: cut, \"truncated\": true in the answer; windows: in pieces, whose "
-                   "embeddings or logits are joined; whole: read as far as the positions go, else an error")
+      ->add_option(
+          "--long_text", flags->long_text,
+          "what becomes of longer texts: cut, \"truncated\": true in the answer; windows: in pieces, whose "
+          "embeddings or logits are joined; whole (so with --chunking): read as far as the positions go, else an error")
       ->check(OneOf({"cut", "windows", "whole"}))
       ->group(group);
   command->add_option("--window_pooling", flags->window_pooling, "how windows are joined")

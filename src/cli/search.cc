@@ -65,7 +65,10 @@ void AddSearch(CLI::App& app, CommonFlags& common) {
     flags->job.progress = true;
     flags->job.model.precision = flags->precision.Chosen();
     flags->job.model.matmul_precision = flags->precision.ChosenMatmulPrecision();
-    flags->job.passages.long_text = flags->long_text == "whole" ? LongText::kWhole : LongText::kWindows;
+    PassageOptions& passages = flags->job.passages;
+    passages.long_text = command->count("--long_text") == 0 ? LongTextFor(passages.chunking)
+                         : flags->long_text == "whole"      ? LongText::kWhole
+                                                            : LongText::kWindows;
     RefuseMeaningless(*command, PassageTable(), flags->job.passages);
     AtomicFile output("-");
     bool first = true;

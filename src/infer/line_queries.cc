@@ -174,6 +174,8 @@ Outcome<Query> ReadTextQuery(const Pipeline& pipeline, std::string_view text, st
   Outcome<Query> query;
   if constexpr (std::is_same_v<Query, EmbedQuery>) {
     query = pipeline.PrepareEmbed(input, pipeline.options().embedding);
+  } else if constexpr (std::is_same_v<Query, ChunkQuery>) {
+    query = PrepareChunks(pipeline, input.text, pipeline.options().embedding, pipeline.options().chunks, {});
   } else if constexpr (std::is_same_v<Query, ClassifyQuery>) {
     query = pipeline.PrepareClassify(input);
   } else if constexpr (std::is_same_v<Query, FillMaskQuery>) {

@@ -298,7 +298,7 @@ ParameterMap LoadParameters(const std::string& folder, const ModelConfig& config
            WhatItIs(folder, config), spec.name);
     if (!of_head)
       Fail("{}: tensor \"{}\" is missing, expected shape {}{}", path, spec.name, ShapeText(spec.shape),
-           spec.block.empty()                  ? fmt::format(": config.json says {}", spec.reason)
+           spec.block.empty()                  ? fmt::format(": {}", spec.reason)
            : family.explain_missing != nullptr ? family.explain_missing(by_name, config)
                                                : "");
     parameters[spec.name] = DrawParameter(spec, config, seed);

@@ -23,7 +23,7 @@ void LayerAttention::AppendDirections(std::vector<ParameterSpec>& specs, const E
                      {config.num_attention_heads, config.head_dim(), std::min(depth, config.head_dim())},
                      Initial::kNormal,
                      /*block=*/"",
-                     "\"directions\" \"stored\", which convert makes",
+                     "the attention's \"directions\" are \"stored\", which convert makes",
                      {.decays = false, .trained = false}});
   };
   append("key", kStoredKeyDirections);

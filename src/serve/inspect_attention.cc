@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "models/family.h"
+#include "models/stored_directions.h"
 #include "serve/request_error.h"
 
 namespace lshformer {
@@ -83,6 +84,8 @@ std::string InspectBody(const ApiRequest& request, const ServedModel& model) {
   } catch (const Error& error) {
     throw RequestError(kValidation, fmt::format("\"attention\": {}", error.what()));
   }
+  if (AnyStoresDirections(other) && !AnyStoresDirections(own))
+    FailRequest(kValidation, "\"attention\": \"directions\" are \"stored\", and the model is served without any");
   const Look exact = LookAt(*WithAttention(pipeline.model(), Changed(own, "dense")), batch, request);
   const Look looked = LookAt(*WithAttention(pipeline.model(), other), batch, request);
   double cosine = 0;

@@ -164,6 +164,20 @@ TEST(Signals, TheFirstAsksToStopTheSecondEnds) {
   EXPECT_EQ(StatusAfterSignals(NeverStop, {SIGTERM, SIGINT}), 128 + SIGINT);
 }
 
+// timeout(1) signals its child and then its group.
+TEST(SignalsDeathTest, TheSameOneAgainAtOnceIsTheFirst) {
+  EXPECT_EXIT(
+      {
+        InstallSignalHandlers();
+        raise(SIGTERM);
+        raise(SIGTERM);
+        if (StopSignal() != SIGTERM) _exit(1);
+        std::this_thread::sleep_for(150ms);
+        raise(SIGTERM);
+      },
+      ::testing::ExitedWithCode(128 + SIGTERM), "^lshformer: stopped at once by a second signal\n$");
+}
+
 TEST(SignalsDeathTest, TheSecondSaysThatItEndedTheProgram) {
   EXPECT_EXIT(
       {

@@ -147,6 +147,10 @@ TEST_F(PredictTest, ChunksAreOfTheWholeText) {
   const CommandResult plain = chunks({});
   EXPECT_EQ(ParseJson(plain.out, "answer")["chunks"].size(), 3U) << plain.err;
   EXPECT_EQ(plain.out, chunks({"--long_text", "whole"}).out);
+  const std::string lines = folder_->Write("lines.txt", "the of and to in a is that\n");
+  const CommandResult plain_lines =
+      Predict("classes", "feature-extraction", {"--text_file", lines, "--chunking", "tokens", "--chunk_tokens", "3"});
+  EXPECT_EQ(ParseJson(plain_lines.out, "answer")["chunks"], ParseJson(plain.out, "answer")["chunks"]);
   const CommandResult cut = chunks({"--long_text", "cut"});
   EXPECT_EQ(cut.status, 2);
   EXPECT_THAT(cut.err, HasSubstr("--chunking: needs --long_text whole"));

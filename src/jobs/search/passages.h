@@ -34,6 +34,11 @@ struct PassageOptions {
   int64_t batch_tokens = 4096;
 };
 
+// What becomes of documents where nothing is said of it: sentences and spans are chunks of whole ones.
+inline LongText LongTextFor(const std::string& chunking) {
+  return chunking == "sentences" || chunking == "spans" ? LongText::kWhole : LongText::kWindows;
+}
+
 // But long_text, max_seq_length and batch_tokens, which commands have among others.
 const OptionTable<PassageOptions>& PassageTable();
 // OptionError for a value that is none, and for those that do not go together.
