@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "attention/clustered.h"
 #include "base/error.h"
 #include "base/option_table.h"
 
@@ -80,14 +81,6 @@ std::vector<bool> LayersToChange(const std::vector<AttentionSpec>& specs) {
   FailOption("lsh_" + key, "has no meaning for {} attention", spec == nullptr ? "no" : Name(*spec));
 }
 
-bool HasStoredDirections(AttentionSpec spec) {
-  bool stored = false;
-  ForEachSpec(spec, [&](AttentionSpec& one) {
-    stored |= Is<ClusteredAttention>(one) && As<ClusteredAttention>(one).directions == Directions::kStored;
-  });
-  return stored;
-}
-
 // The name of a kind that layers have already keeps their options and seed; of other layers, and where an object is
 // given, that is all there is, but for the seed of the config and its stored directions where the object says nothing
 // of them.
@@ -101,7 +94,7 @@ void ReplaceAttention(const std::string& flag, const std::vector<bool>& layers, 
   const bool named = !flag.starts_with('{');
   const Json object = named ? Json::object() : ParseJson(flag, Named("attention"));
   if (!named && old != changed.end() && !object.contains("seed")) wanted.seed = (*old)->seed;
-  const auto stores = [](const AttentionSpec* spec) { return HasStoredDirections(*spec); };
+  const auto stores = [](const AttentionSpec* spec) { return StoresDirections(*spec); };
   if (Is<ClusteredAttention>(wanted) && !object.contains("directions") &&
       std::all_of(changed.begin(), changed.end(), stores) && !changed.empty())
     As<ClusteredAttention>(wanted).directions = Directions::kStored;
