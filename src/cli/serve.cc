@@ -48,7 +48,7 @@ void AddServe(CLI::App& app, CommonFlags& common) {
   command->add_option("DIR", options.folders, "checkpoint folders, a model each; else what MODEL_ID says")
       ->type_name("DIR");
   // Text Embeddings Inference's name of DIR; not in the help.
-  command->add_option("--model_id", flags->model_ids)->group("");
+  command->add_option("--model_id", flags->model_ids)->type_name("DIR")->group("");
   const char* group = "Models";
   command->add_option("--task", options.tasks, "what each model is asked, or all; else what its folder is for")
       ->check(

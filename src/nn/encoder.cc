@@ -105,7 +105,7 @@ torch::Tensor Encoder::Run(torch::Tensor hidden, const ForwardContext& context,
   for (size_t visit = 0; visit < layers_.size(); ++visit) {
     const bool last = visit + 1 == layers_.size();
     hidden = layers_[visit](hidden, context, replay, last ? rows : torch::Tensor());  // [T, H], at last [R, H]
-    if (last && norm_) hidden = (*norm_)(hidden, {}, {}, SplitOfRows(context.split, rows));
+    if (last && norm_) hidden = (*norm_)(std::move(hidden), {}, {}, SplitOfRows(context.split, rows));
     if (hidden_states != nullptr) hidden_states->push_back(hidden);
   }
   return hidden;

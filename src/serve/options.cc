@@ -56,8 +56,6 @@ std::span<const ServeVariable> ServeVariables() {
 
 void CheckServeOptions(const ServeOptions& options) {
   if (options.folders.empty()) FailUsage("DIR: expected the folder of a model");
-  for (const std::string& folder : options.folders)
-    if (folder.empty()) FailUsage("DIR: expected a name, got \"\"");
   if (options.host.empty()) FailOption("host", "expected an address, got \"\"; 0.0.0.0 is all of this machine's");
   if (!options.names.empty() && options.names.size() != options.folders.size())
     FailOption("served_model_name", "expected one for each of {} models, got {}", options.folders.size(),

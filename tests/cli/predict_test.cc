@@ -138,7 +138,6 @@ TEST_F(PredictTest, APairIsEmbeddedAsOneSequence) {
   EXPECT_THAT(refused.err, HasSubstr("--text_pair: is for --task text-classification and feature-extraction"));
 }
 
-// The same bytes whatever the batches and threads are, for exact and for hashed attention.
 TEST_F(PredictTest, ChunksAreOfTheWholeText) {
   const auto chunks = [&](std::vector<std::string> more) {
     more.insert(more.end(), {"--text", "the of and to in a is that", "--chunking", "tokens", "--chunk_tokens", "3"});
@@ -156,6 +155,7 @@ TEST_F(PredictTest, ChunksAreOfTheWholeText) {
   EXPECT_THAT(cut.err, HasSubstr("--chunking: needs --long_text whole"));
 }
 
+// The same bytes whatever the batches and threads are, for exact and for hashed attention.
 TEST_F(PredictTest, AnswersDependOnTheirLineAlone) {
   const std::string input = folder_->Write("alone.jsonl", Lines(200));
   for (const char* attention : {"dense", "simhash", R"({"type": "reformer", "chunk": 4})"}) {

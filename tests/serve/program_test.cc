@@ -288,6 +288,7 @@ TEST_F(ServeProgramTest, WhatKeepsItFromStartingIsOneLine) {
               HasSubstr("--host: nowhere.invalid: "));
   EXPECT_THAT(wrong({Folder("vectors"), "--model-id", Folder("labels"), "--port", "0"}, 2),
               HasSubstr("--model_id: is another name of DIR"));
+  EXPECT_THAT(wrong({"--model-id", "", "--port", "0"}, 2), HasSubstr("--model-id: expected a folder, got \"\""));
   // What a script's unset variable leaves: neither a server for the whole network nor one that asks for no key.
   EXPECT_THAT(wrong({Folder("vectors"), "--port", "0", "--host", ""}, 2), HasSubstr("--host: expected an address"));
   EXPECT_THAT(wrong({Folder("vectors"), "--port", "0", "--api_key", ""}, 2), HasSubstr("--api_key: expected a key"));

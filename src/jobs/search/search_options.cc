@@ -41,7 +41,7 @@ void CheckPassageOptions(const PassageOptions& options) {
   if (whole && options.chunking == "none")
     FailOption("chunking", "none reads the beginning of documents alone, {} whole all of them",
                OptionName{"long_text"});
-  if (!whole && options.chunking != "tokens" && options.chunking != "none")
+  if (!whole && LongTextFor(options.chunking) == LongText::kWhole)
     FailOption("chunking", "{} needs {} whole: chunks are made of the whole text", options.chunking,
                OptionName{"long_text"});
 }
