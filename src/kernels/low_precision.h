@@ -51,6 +51,10 @@ struct Dequantization {
   std::optional<UnaryFunction> function;  // f; or none
 };
 void Dequantize(const Dequantization& call, float* y);
+// Dequantize and QuantizeRows in one pass over each row, of a call that has f. GELU is within 2⁻¹² here, and within
+// 2⁻¹¹·|x|, of x beyond ±4 within 2⁻¹⁸·|x|: a small part of a step of 8 bits. What is left in y is of no use. out:
+// [rows, columns]; scales: [rows], may be those of the call.
+void Requantize(const Dequantization& call, float* y, uint8_t* out, RowScale* scales);
 // The same without f for some rows and columns, whose sums stand at `sums` with row stride `stride`; on the calling
 // thread.
 struct DequantizedBlock {

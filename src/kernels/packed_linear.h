@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "kernels/functions.h"
+#include "kernels/low_precision.h"
 #include "kernels/matmul.h"
 #include "kernels/matmul_precision.h"
 
@@ -49,13 +50,20 @@ class PackedLinear {
   int64_t in() const { return in_; }
   int64_t out() const { return out_; }
   bool in_amx_tiles() const { return in_amx_tiles_ != nullptr; }
-  bool rounds() const;  // maps in bfloat16 in tiles
+  bool rounds() const;    // maps in bfloat16 in tiles
+  bool in_bytes() const;  // maps in bytes, not in tiles
   // Whether a weight packed now would go the same way: through the same tiles or none, by the same MatmulPrecision.
   bool up_to_date() const;
 
  private:
   friend void RunBoth(const PackedLinear&, UnaryFunction, const PackedLinear&, int64_t, const float*, float*);
   friend void RunBothGated(const PackedLinear&, UnaryFunction, const PackedLinear&, int64_t, const float*, float*);
+  // RunBoth of two that are in_bytes(). inner: [rows, first.out()], work memory.
+  static void RunBothInBytes(const PackedLinear& first, UnaryFunction function, const PackedLinear& second,
+                             int64_t rows, const float* x, float* inner, float* y);
+  // The sums of x's products; what is to be done with them. function: for that.
+  Dequantization MultiplyBytes(int64_t rows, const uint8_t* x, const RowScale* scales, float* sums,
+                               std::optional<UnaryFunction> function) const;
   void RunPiece(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const;
   template <class X, class Y>
   void RunRounded(int64_t rows, const X* x, Y* y, std::optional<UnaryFunction> function) const;
@@ -70,7 +78,8 @@ class PackedLinear {
 };
 
 // y = second(f(first(x))), by pieces, so that the wide rows between the two are read in the cache where they have just
-// been written; between two maps that round() they are never float32. x: [rows, first.in()], first.out() = second.in().
+// been written; between two maps that round() they are never float32, and between two in_bytes() they become bytes in
+// the pass that makes them (Requantize). x: [rows, first.in()], first.out() = second.in().
 void RunBoth(const PackedLinear& first, UnaryFunction function, const PackedLinear& second, int64_t rows,
              const float* x, float* y);
 // y = second(f(a) · b), [a b] = first(x), likewise (kernels/gated.h). first.out() = 2 · second.in().

@@ -65,8 +65,8 @@ struct AttentionOptions {
   const std::vector<int32_t>& cu_seqlens() const { return sequences->cu_seqlens; }
 };
 
-// bfloat16 stays itself; under int8 attention is float32, or bfloat16 where AMX tiles are active; float32 on tiles
-// is split under MatmulPrecision::kHigh and bfloat16 under kMedium.
+// bfloat16 stays itself; under int8 attention is bfloat16 where that is supported, else float32; float32 on tiles is
+// split under MatmulPrecision::kHigh and bfloat16 under kMedium.
 Operands OperandsOf(Precision precision);
 
 // The parts of `qkv` side by side: query, key and value; query and value where the kind shares keys.

@@ -44,10 +44,12 @@ double RelativeError(const Tensor& got, const Tensor& want) {
   return ((got - want).norm() / want.norm()).item<double>();
 }
 
-// Attention between 8-bit layers is in bfloat16 where there are tiles; between float32's as MatmulPrecision says.
+// Attention between 8-bit layers is in bfloat16 where that is supported; between float32's as MatmulPrecision says.
 TEST(LowPrecisionWays, OperandsOfAttention) {
-  ForceIsa(BestWithoutAmx());
+  ForceIsa("sse4");
   EXPECT_EQ(OperandsOf(Precision::kInt8), Operands::kFloat32);
+  ForceIsa(BestWithoutAmx());
+  EXPECT_EQ(OperandsOf(Precision::kInt8), Supports(Operands::kBFloat16) ? Operands::kBFloat16 : Operands::kFloat32);
   EXPECT_EQ(OperandsOf(Precision::kFloat32), Operands::kFloat32);
   EXPECT_EQ(OperandsOf(Precision::kBFloat16), Operands::kBFloat16);
   UseAmxModel(true);

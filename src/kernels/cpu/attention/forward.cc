@@ -20,11 +20,14 @@ HWY_BEFORE_NAMESPACE();
 namespace lshformer::HWY_NAMESPACE {
 namespace {
 
-// Turns the scores of a block into probabilities relative to the new maximum.
+// Turns the scores of a block into probabilities relative to the new maximum, as exact as the T that they are made
+// into.
+template <class T>
 void SoftmaxBlock(const Dropout& dropout, const TileRows& rows, const DropoutWords* columns, int count,
                   bool subtract_fill, float* scores, RowState& state) {
   const Floats d;
   const int stride = rows.padded;
+  const auto power = [d](FloatVec exponent) { return kInPairs<T> ? Exp2ForBFloat16(d, exponent) : Exp2(d, exponent); };
   for (int r = 0; r < stride; r += kLanes) {
     const auto old_maximum = hn::Load(d, state.maximum + r);
     auto maximum = old_maximum, second = old_maximum;
@@ -42,7 +45,7 @@ void SoftmaxBlock(const Dropout& dropout, const TileRows& rows, const DropoutWor
     if (!dropout.on && !subtract_fill) {
       for (c = 0; c < count; ++c) {
         float* at = scores + c * stride + r;
-        const auto p = Exp2(d, hn::Sub(hn::Load(d, at), maximum));
+        const auto p = power(hn::Sub(hn::Load(d, at), maximum));
         sum = hn::Add(sum, p);
         hn::Store(p, d, at);
       }
@@ -51,7 +54,7 @@ void SoftmaxBlock(const Dropout& dropout, const TileRows& rows, const DropoutWor
       for (c = 0; c < count; ++c) {
         float* at = scores + c * stride + r;
         const auto score = hn::Load(d, at);
-        auto p = Exp2(d, hn::Sub(score, maximum));
+        auto p = power(hn::Sub(score, maximum));
         sum = hn::Add(sum, p);
         if (dropout.on) p = hn::Mul(p, KeepFactor(dropout, rows, r, columns[c]));
         p = hn::Sub(p, hn::IfThenZeroElse(hn::Le(score, hn::Set(d, kMasked)), fill));
@@ -200,8 +203,8 @@ void ForwardBlock(const UnitWork& work, const TilePass& pass, const Tile& tile, 
   ForEachSelf(work, pass, tile, rows, begin, count,
               [&](int column, int row) { scores[column * rows.padded + row] = kSelfScore; });
   if (!every_pair) ApplyRule(work, pass, rows, begin, count, scores);
-  SoftmaxBlock(MakeDropout(work.call->dropout), rows, columns.dropout_at(begin), count, work.subtract_fill, scores,
-               state);
+  SoftmaxBlock<T>(MakeDropout(work.call->dropout), rows, columns.dropout_at(begin), count, work.subtract_fill, scores,
+                  state);
   const bool leave_out_zeros = !every_pair && !columns.AllFinite(begin, count);
   if (leave_out_zeros) KeepSelf(work, pass, tile, rows, begin, count, scores);
   AddWeightedColumns<Store::kScaleAndAdd>(work, rows, leave_out_zeros, scores, columns.ValueAt<T>(begin, padded), count,

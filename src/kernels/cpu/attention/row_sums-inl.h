@@ -176,7 +176,8 @@ inline void FinishRows(const UnitWork& work, const TilePass& pass, const Tile& t
     const auto inverse = static_cast<float>(nothing ? 0.0 : 1.0 / denominator);
     WriteRow(work, position, inverse, sum);
     // Of rounded scores float32's logarithm, which takes half of the time, is more than enough.
-    const double logarithm = work.in_amx_tiles() ? std::log2(static_cast<float>(denominator)) : std::log2(denominator);
+    const bool rounded = work.operands != Operands::kFloat32;
+    const double logarithm = rounded ? std::log2(static_cast<float>(denominator)) : std::log2(denominator);
     call.lse[work.token(position) * call.shape.heads + work.head()] =
         nothing ? -std::numeric_limits<float>::infinity()
                 : static_cast<float>((static_cast<double>(state.maximum[r]) + logarithm) * kLn2);

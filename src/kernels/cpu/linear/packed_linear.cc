@@ -41,6 +41,7 @@ PackedLinear::PackedLinear(Precision precision, const float* weight, const float
 PackedLinear::~PackedLinear() = default;
 
 bool PackedLinear::rounds() const { return in_amx_tiles_ && in_amx_tiles_->Rounded() != nullptr; }
+bool PackedLinear::in_bytes() const { return precision_ == Precision::kInt8 && !in_amx_tiles_; }
 bool PackedLinear::up_to_date() const {
   return tiles_ == ActiveAmxTiles() && matmul_precision_ == ActiveMatmulPrecision();
 }
@@ -63,24 +64,48 @@ void PackedLinear::Run(int64_t rows, const float* x, float* y, std::optional<Una
                   [&](int64_t begin, int64_t count) { RunPiece(count, x + begin * in_, y + begin * out(), function); });
 }
 
+namespace {
+
+uint8_t* LowFactor(int64_t bytes) { return reinterpret_cast<uint8_t*>(WorkspaceOf(WorkspaceUse::kLowFactor, bytes)); }
+RowScale* RowScales(int64_t rows) {
+  return reinterpret_cast<RowScale*>(WorkspaceOf(WorkspaceUse::kRowScales, rows * sizeof(RowScale)));
+}
+
+}  // namespace
+
+Dequantization PackedLinear::MultiplyBytes(int64_t rows, const uint8_t* x, const RowScale* scales, float* sums,
+                                           std::optional<UnaryFunction> function) const {
+  weight_->Multiply(rows, x, in_, reinterpret_cast<int32_t*>(sums), out());
+  return {{scales, static_cast<size_t>(rows)}, scales_, bias_, sums_, function};
+}
+
 void PackedLinear::RunPiece(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const {
   if (in_amx_tiles_) return in_amx_tiles_->Run(rows, x, y, function);
-  const auto low = [&](size_t item) { return WorkspaceOf(WorkspaceUse::kLowFactor, rows * in_ * item); };
   if (precision_ == Precision::kFloat32) {
     weight_->Multiply(rows, x, in_, bias_.data(), y, out());
   } else if (precision_ == Precision::kBFloat16) {
-    auto* rounded = reinterpret_cast<BFloat16*>(low(sizeof(BFloat16)));
+    auto* rounded = reinterpret_cast<BFloat16*>(LowFactor(rows * in_ * sizeof(BFloat16)));
     RoundRows(x, in_, rows, in_, rounded);
     weight_->Multiply(rows, rounded, in_, bias_.data(), y, out());
   } else {
-    auto* quantized = reinterpret_cast<uint8_t*>(low(1));
-    auto* scales = reinterpret_cast<RowScale*>(WorkspaceOf(WorkspaceUse::kRowScales, rows * sizeof(RowScale)));
+    uint8_t* quantized = LowFactor(rows * in_);
+    RowScale* scales = RowScales(rows);
     QuantizeRows(x, rows, in_, quantized, scales);
-    weight_->Multiply(rows, quantized, in_, reinterpret_cast<int32_t*>(y), out());
-    Dequantize({{scales, static_cast<size_t>(rows)}, scales_, bias_, sums_, function}, y);
+    Dequantize(MultiplyBytes(rows, quantized, scales, y, function), y);
     return;
   }
   if (function) ApplyFunction(*function, {y, static_cast<size_t>(rows * out())}, y);
+}
+
+void PackedLinear::RunBothInBytes(const PackedLinear& first, UnaryFunction function, const PackedLinear& second,
+                                  int64_t rows, const float* x, float* inner, float* y) {
+  RowScale* scales = RowScales(rows);
+  uint8_t* quantized = LowFactor(rows * first.in());
+  QuantizeRows(x, rows, first.in(), quantized, scales);
+  const Dequantization call = first.MultiplyBytes(rows, quantized, scales, inner, function);
+  quantized = LowFactor(rows * second.in());  // the product has read what was there
+  Requantize(call, inner, quantized, scales);
+  Dequantize(second.MultiplyBytes(rows, quantized, scales, y, {}), y);
 }
 
 template <class X, class Y>
@@ -107,6 +132,8 @@ void RunBoth(const PackedLinear& first, UnaryFunction function, const PackedLine
       auto* inner_rows = reinterpret_cast<BFloat16*>(inner);
       first.in_amx_tiles_->Rounded()->Run(count, x_rows, inner_rows, function);
       second.in_amx_tiles_->Rounded()->Run(count, inner_rows, y_rows, {});
+    } else if (first.in_bytes() && second.in_bytes()) {
+      PackedLinear::RunBothInBytes(first, function, second, count, x_rows, inner, y_rows);
     } else {
       first.Run(count, x_rows, inner, function);
       second.Run(count, inner, y_rows, {});

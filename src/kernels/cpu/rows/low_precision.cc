@@ -15,6 +15,7 @@
 // After foreach_target.h.
 #include <hwy/highway.h>
 
+#include "kernels/cpu/rows/functions-inl.h"
 #include "kernels/cpu/rows/rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -57,18 +58,24 @@ bool SplitRow(const float* HWY_RESTRICT x, int64_t columns, std::span<BFloat16* 
   return hn::AllTrue(integers, hn::Eq(misfits, hn::Zero(integers)));
 }
 
-// round(x / scale) + zero within [0, 255].
-void QuantizeRow(const float* HWY_RESTRICT x, int64_t columns, uint8_t* HWY_RESTRICT out, RowScale& row) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(kTag));
-  Float low = hn::Zero(kTag), high = hn::Zero(kTag), finite = hn::Zero(kTag);
-  for (int64_t c = 0; c < columns; c += lanes) {  // the zeros behind the last column change nothing
-    const Float v = LoadPart(x + c, columns - c);
+// What the steps of a row are taken from.
+struct RowRange {
+  HWY_INLINE RowRange() : low(hn::Zero(kTag)), high(hn::Zero(kTag)), finite(hn::Zero(kTag)) {}
+  HWY_INLINE void Add(Float v) {
     low = hn::Min(low, v);
     high = hn::Max(high, v);
-    finite = hn::MulAdd(v, hn::Zero(kTag), finite);  // NaN once one is not finite
+    finite = hn::MulAdd(v, hn::Zero(kTag), finite);
   }
-  const float least = hn::GetLane(hn::MinOfLanes(kTag, low)), most = hn::GetLane(hn::MaxOfLanes(kTag, high));
-  if (std::isnan(Sum(finite))) {
+  Float low, high, finite;  // finite: NaN once one is not
+};
+
+// round(x / scale) + zero within [0, 255].
+void QuantizeWithin(const RowRange& range, const float* HWY_RESTRICT x, int64_t columns, uint8_t* HWY_RESTRICT out,
+                    RowScale& row) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(kTag));
+  const float least = hn::GetLane(hn::MinOfLanes(kTag, range.low));
+  const float most = hn::GetLane(hn::MaxOfLanes(kTag, range.high));
+  if (std::isnan(Sum(range.finite))) {
     row = {std::numeric_limits<float>::quiet_NaN(), 0};
     std::memset(out, 0, columns);
     return;
@@ -90,6 +97,13 @@ void QuantizeRow(const float* HWY_RESTRICT x, int64_t columns, uint8_t* HWY_REST
   }
 }
 
+void QuantizeRow(const float* HWY_RESTRICT x, int64_t columns, uint8_t* HWY_RESTRICT out, RowScale& row) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(kTag));
+  RowRange range;
+  for (int64_t c = 0; c < columns; c += lanes) range.Add(LoadPart(x + c, columns - c));  // zeros behind change nothing
+  QuantizeWithin(range, x, columns, out, row);
+}
+
 void QuantizeWeightRow(const float* HWY_RESTRICT w, int64_t columns, int8_t* HWY_RESTRICT out, float& scale,
                        int32_t& sum) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(kTag));
@@ -108,22 +122,48 @@ void QuantizeWeightRow(const float* HWY_RESTRICT w, int64_t columns, int8_t* HWY
   sum = hn::GetLane(hn::SumOfLanes(IntTag(), total));
 }
 
+// Of one row, columns from `first` on.
+struct RowDequantization {
+  HWY_INLINE RowDequantization(const Dequantization& call, const RowScale& row, int64_t first)
+      : scale(hn::Set(kTag, row.scale)),
+        zero(hn::Set(IntTag(), row.zero)),
+        weight_scales(call.weight_scales.data() + first),
+        bias(call.bias.data() + first),
+        weight_sums(call.weight_sums.data() + first) {}
+  // Of the sums from y on, n of them at most, the c-th and those after it.
+  HWY_INLINE Float operator()(const float* y, int64_t c, int64_t n) const {
+    const auto load = [&](const void* p) { return hn::BitCast(IntTag(), LoadPart(static_cast<const float*>(p), n)); };
+    const Int sum = hn::Sub(load(y + c), hn::Mul(zero, load(weight_sums + c)));
+    const Float factor = hn::Mul(scale, LoadPart(weight_scales + c, n));
+    return hn::MulAdd(hn::ConvertTo(kTag, sum), factor, LoadPart(bias + c, n));
+  }
+  Float scale;
+  Int zero;
+  const float *weight_scales, *bias;
+  const int32_t* weight_sums;
+};
+
 // Columns [first, first + columns) of a row, whose sums begin at y.
 void DequantizeRow(const Dequantization& call, int64_t row, int64_t first, int64_t columns, float* y) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(kTag));
-  const Float scale = hn::Set(kTag, call.rows[row].scale);
-  const Int zero = hn::Set(IntTag(), call.rows[row].zero);
-  const float *weight_scales = call.weight_scales.data() + first, *bias = call.bias.data() + first;
-  const int32_t* weight_sums = call.weight_sums.data() + first;
-  for (int64_t c = 0; c < columns; c += lanes) {
-    const int64_t n = columns - c;
-    const auto load = [&](const int32_t* p) {
-      return hn::BitCast(IntTag(), LoadPart(reinterpret_cast<const float*>(p), n));
-    };
-    const Int sum = hn::Sub(load(reinterpret_cast<const int32_t*>(y) + c), hn::Mul(zero, load(weight_sums + c)));
-    const Float factor = hn::Mul(scale, LoadPart(weight_scales + c, n));
-    StorePart(hn::MulAdd(hn::ConvertTo(kTag, sum), factor, LoadPart(bias + c, n)), y + c, n);
-  }
+  const RowDequantization value(call, call.rows[row], first);
+  for (int64_t c = 0; c < columns; c += lanes) StorePart(value(y, c, columns - c), y + c, columns - c);
+}
+
+void RequantizeRow(const Dequantization& call, int64_t columns, float* y, uint8_t* out, RowScale& row) {
+  WithFunction(*call.function, [&](auto of) {
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(kTag));
+    const RowDequantization value(call, row, 0);
+    RowRange range;
+    for (int64_t c = 0; c < columns; c += lanes) {
+      const int64_t n = columns - c;
+      const Float v = ValueForBytes<decltype(of)::value>(value(y, c, n));
+      StorePart(v, y + c, n);
+      // Behind the last column is a value of no sum.
+      range.Add(HWY_LIKELY(n >= lanes) ? v : LoadPart(y + c, n));
+    }
+    QuantizeWithin(range, y, columns, out, row);
+  });
 }
 
 }  // namespace HWY_NAMESPACE
@@ -137,6 +177,7 @@ HWY_EXPORT(SplitRow);
 HWY_EXPORT(QuantizeRow);
 HWY_EXPORT(QuantizeWeightRow);
 HWY_EXPORT(DequantizeRow);
+HWY_EXPORT(RequantizeRow);
 
 void RoundRows(const float* x, int64_t x_stride, int64_t rows, int64_t columns, BFloat16* out) {
   ForEachRow(rows, [&](int64_t row) {
@@ -173,6 +214,15 @@ void Dequantize(const Dequantization& call, float* y) {
     float* out = y + row * columns;
     HWY_DYNAMIC_DISPATCH(DequantizeRow)(call, row, 0, static_cast<int64_t>(columns), out);
     if (call.function) ApplyFunction(*call.function, {out, columns}, out);
+  });
+}
+
+void Requantize(const Dequantization& call, float* y, uint8_t* out, RowScale* scales) {
+  const int64_t columns = static_cast<int64_t>(call.bias.size());
+  ForEachRow(static_cast<int64_t>(call.rows.size()), [&](int64_t row) {
+    RowScale scale = call.rows[row];
+    HWY_DYNAMIC_DISPATCH(RequantizeRow)(call, columns, y + row * columns, out + row * columns, scale);
+    scales[row] = scale;
   });
 }
 
