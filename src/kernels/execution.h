@@ -42,6 +42,9 @@ enum class Operands { kFloat32, kBFloat16, kTwoParts };
 const char* Name(Operands operands);  // "float32", "bfloat16", the values of --dtype; "two parts"
 // kBFloat16: the instruction set in force is AMX, or it is AVX-512 and the CPU has AVX512_BF16. kTwoParts: it is AMX.
 bool Supports(Operands operands);
+// Whether kBFloat16 takes less time than kFloat32: in AMX tiles, and by AVX512_BF16 on AMD's processors (Intel's
+// Emerald Rapids takes half as long again by it).
+bool BFloat16Pays();
 constexpr int Parts(Operands operands) { return operands == Operands::kTwoParts ? 2 : 1; }
 
 // Whether a forward only multiplies its queries, keys and values: then they may come rounded as products would round

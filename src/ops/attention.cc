@@ -387,8 +387,8 @@ Operands OperandsOf(Precision precision) {
     case Precision::kBFloat16:
       return Operands::kBFloat16;
     case Precision::kInt8:
-      // Rounding to bfloat16 costs far less than rounding the rows that come in to 8 bits did.
-      return Supports(Operands::kBFloat16) ? Operands::kBFloat16 : Operands::kFloat32;
+      // Rounding to bfloat16 costs far less than rounding to 8 bits did.
+      return BFloat16Pays() ? Operands::kBFloat16 : Operands::kFloat32;
   }
   switch (ActiveMatmulPrecision()) {
     case MatmulPrecision::kHighest:

@@ -65,7 +65,7 @@ struct AttentionOptions {
   const std::vector<int32_t>& cu_seqlens() const { return sequences->cu_seqlens; }
 };
 
-// bfloat16 stays itself; under int8 attention is bfloat16 where that is supported, else float32; float32 on tiles is
+// bfloat16 stays itself; under int8 attention is bfloat16 where BFloat16Pays(), else float32; float32 on tiles is
 // split under MatmulPrecision::kHigh and bfloat16 under kMedium.
 Operands OperandsOf(Precision precision);
 

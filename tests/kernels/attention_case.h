@@ -223,7 +223,7 @@ inline OracleResult RunOracle(const AttentionCase& c) {
 //   dQ, dK: u·(2 + max F)·G·max|k|·scale·(1 + Σ_i p_ij): ∂loss/∂s itself, and the output in dO·out; Reformer's keys: u
 //   more, and a·2u·√d·(dK) by way of the normalisation
 //
-// AMX tiles: exp is off by 2⁻¹³ of itself, as if a score were off by as much.
+// exp is off by 2⁻¹³ of itself there, as if a score were off by as much.
 struct Bounds {
   std::vector<double> out, lse, grad_query, grad_key, grad_value;
 };
@@ -318,8 +318,8 @@ inline Bounds RoundingBounds(const AttentionCase& c, const OracleResult& oracle)
         if (std::isfinite(own) && !(c.SharedKeys() && own > 9e4)) lse = std::max(lse, own);
       }
       const double dots = c.Scale() * LargestDot(c.query, shared.keys, c, begin, end, head);
-      const double score =
-          eps * ((root_d + 2 + of_keys) * dots + 2 * lse + 4) + key_u * dots + (c.in_amx_tiles ? 0x1p-13 : 0);
+      const double score = eps * ((root_d + 2 + of_keys) * dots + 2 * lse + 4) + key_u * dots +
+                           (c.operands == Operands::kBFloat16 ? 0x1p-13 : 0);
       const double fill = c.fill() != Fill::kNone ? eps * n : 0;
       const double values = Largest(c.value, c, begin, end, head), out_grads = Largest(c.grad_out, c, begin, end, head);
       const double slope = 2 * keep * LargestDot(c.grad_out, c.value, c, begin, end, head) * c.Scale();

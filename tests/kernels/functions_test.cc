@@ -38,6 +38,15 @@ TEST_P(FunctionsTest, ValuesAndDerivatives) {
   }
 }
 
+TEST_P(FunctionsTest, NotANumberStaysSo) {
+  const std::vector<float> x(21, kNotANumber);
+  std::vector<float> y(x.size());
+  for (const UnaryFunction function : kFunctions) {
+    ApplyFunction(function, x, y.data());
+    for (const float value : y) EXPECT_TRUE(std::isnan(value)) << static_cast<int>(function);
+  }
+}
+
 // An element's bits do not depend on where it stands, and results may take the place of what they are made of.
 TEST_P(FunctionsTest, AnElementIsItsOwn) {
   const std::vector<float> x = Random(40000, 4, 3), grad_out = Random(40000, 5);  // three pieces of work

@@ -193,7 +193,7 @@ TEST_P(LowPrecisionRowsTest, RequantizesSums) {
         const RowScale &scale = got_scales[i / columns], &other = want_scales[i / columns];
         ASSERT_EQ(std::isnan(scale.scale), i / columns == 4);
         if (i / columns == 4) continue;
-        EXPECT_NEAR(scale.scale, other.scale, exact ? 0 : (0x1p-12 / 255 + 0x1p-17 * other.scale));
+        EXPECT_NEAR(scale.scale, other.scale, exact ? 0 : 2 * 0x1p-12 / 255 + 0x1p-17 * other.scale);
         const double back = double{scale.scale} * (got[i] - scale.zero);
         EXPECT_NEAR(back, y[i], scale.scale * 1.01 + (exact ? 0 : 0x1p-12)) << columns << " columns, element " << i;
       }

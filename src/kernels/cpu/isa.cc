@@ -100,6 +100,10 @@ bool Supports(Operands operands) {
          (operands == Operands::kBFloat16 && avx512 && HasBFloat16Products());
 }
 
+bool BFloat16Pays() {
+  return Supports(Operands::kBFloat16) && (ActiveAmxTiles() != AmxTiles::kNone || __builtin_cpu_is("amd") != 0);
+}
+
 void ForceIsa(const std::string& name) {
   const std::string wanted = LowerCase(name);
   const bool tiles = (wanted == "auto" || wanted == kAmxName) && HasAmx();  // another asks for no tiles

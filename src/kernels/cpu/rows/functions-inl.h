@@ -83,10 +83,11 @@ template <UnaryFunction function>
 HWY_INLINE Float Value(Float x) {
   if constexpr (function == UnaryFunction::kGelu) return hn::Mul(x, NormalCdf(x));
   if constexpr (function == UnaryFunction::kGeluNew) return hn::Mul(x, Logistic(Cubic(Bounded(x))).value);
-  if constexpr (function == UnaryFunction::kRelu) return hn::Max(x, hn::Zero(kTag));
+  if constexpr (function == UnaryFunction::kRelu)
+    return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(kTag)), x);  // NaN stays NaN
   if constexpr (function == UnaryFunction::kTanh) return hn::Tanh(kTag, x);
   if constexpr (function == UnaryFunction::kSilu) return hn::Mul(x, Logistic(x).value);
-  if constexpr (function == UnaryFunction::kSigmoid) return Logistic(x).value;
+  if constexpr (function == UnaryFunction::kSigmoid) return hn::IfThenElse(hn::IsNaN(x), x, Logistic(x).value);
 }
 
 // What is rounded to bfloat16 next.
