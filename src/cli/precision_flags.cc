@@ -44,7 +44,8 @@ void AddPrecisionFlags(CLI::App& app, PrecisionFlags& flags, bool inference) {
   AddMatmulPrecisionFlag(app, flags.float32_matmul_precision, group);
   if (!inference) return;
   app.add_flag("--int8", flags.int8,
-               "the encoder's linear layers in 8-bit integers, on CPUs with AVX512_VNNI or AVX_VNNI")
+               "the encoder's linear layers in 8-bit integers, on CPUs with AVX512_VNNI or AVX_VNNI; attention in "
+               "bfloat16 where that is faster")
       ->group(group);
 }
 

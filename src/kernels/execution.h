@@ -42,8 +42,8 @@ enum class Operands { kFloat32, kBFloat16, kTwoParts };
 const char* Name(Operands operands);  // "float32", "bfloat16", the values of --dtype; "two parts"
 // kBFloat16: the instruction set in force is AMX, or it is AVX-512 and the CPU has AVX512_BF16. kTwoParts: it is AMX.
 bool Supports(Operands operands);
-// Whether kBFloat16 takes less time than kFloat32: in AMX tiles, and by AVX512_BF16 on AMD's processors (Intel's
-// Emerald Rapids takes half as long again by it).
+// Whether kBFloat16 takes less time than kFloat32: in AMX tiles, and by AVX512_BF16 on AMD's processors (on Intel's
+// Emerald Rapids more, docs/performance.md).
 bool BFloat16Pays();
 constexpr int Parts(Operands operands) { return operands == Operands::kTwoParts ? 2 : 1; }
 

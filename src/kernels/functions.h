@@ -7,7 +7,7 @@
 //   kSigmoid  σ(x) = 1 / (1 + exp(−x))
 //
 // An element's result depends on that element alone: neither on where it stands nor on the number of threads, bit for
-// bit. Finite for all finite x, NaN for NaN. Throws nothing. Work memory: none.
+// bit. Finite for all finite x; f(NaN) is NaN, f'(NaN) need not be. Throws nothing. Work memory: none.
 #pragma once
 #include <span>
 

@@ -35,6 +35,12 @@ struct RowScale {
 // over the columns of a row; a row of zeros has scale 1. So 0 is represented exactly and one side of the range is not
 // wasted on a function that has no values there (GELU). x, out: contiguous; scales: [rows].
 void QuantizeRows(const float* x, int64_t rows, int64_t columns, uint8_t* out, RowScale* scales);
+// The same into work memory of the calling thread (WorkspaceUse::kLowFactor and kRowScales).
+struct QuantizedRows {
+  uint8_t* numbers;
+  RowScale* scales;
+};
+QuantizedRows QuantizeRows(const float* x, int64_t rows, int64_t columns);
 
 //   scale = max |w| / 127, q = round(w / scale), sum = Σ q
 //
@@ -51,10 +57,6 @@ struct Dequantization {
   std::optional<UnaryFunction> function;  // f; or none
 };
 void Dequantize(const Dequantization& call, float* y);
-// Dequantize and QuantizeRows in one pass over each row, of a call that has f. GELU is within 2⁻¹² here, and within
-// 2⁻¹¹·|x|, of x beyond ±4 within 2⁻¹⁸·|x|: a small part of a step of 8 bits. What is left in y is of no use. out:
-// [rows, columns]; scales: [rows], may be those of the call.
-void Requantize(const Dequantization& call, float* y, uint8_t* out, RowScale* scales);
 // The same without f for some rows and columns, whose sums stand at `sums` with row stride `stride`; on the calling
 // thread.
 struct DequantizedBlock {
@@ -63,5 +65,9 @@ struct DequantizedBlock {
   int64_t stride;
 };
 void DequantizeBlock(const Dequantization& call, const DequantizedBlock& block);
+// Dequantize and QuantizeRows in one pass over each row, of a call that has f. GELU is within 2⁻¹² here, and within
+// 2⁻¹¹·|x|: a small part of a step of 8 bits. What is left in y is of no use. out: [rows, columns]; scales: [rows], may
+// be those of the call.
+void Requantize(const Dequantization& call, float* y, uint8_t* out, RowScale* scales);
 
 }  // namespace lshformer

@@ -6,7 +6,8 @@
 //              y_ij = s_i · t_j · (Σ_k q_ik p_jk − z_i Σ_k p_jk) + b_j, the sums exact (kernels/low_precision.h)
 //
 // A row of y depends on that row of x alone, bit for bit. Work memory of each thread: kMostPackedRows
-// rows of x in the low precision, and what kernels/matmul.h takes. Where AMX tiles are active when a weight is
+// rows of x in the low precision, of RunBoth and RunBothGated as many rows between the two maps too, and what
+// kernels/matmul.h takes. Where AMX tiles are active when a weight is
 // packed, products go through them (kernels/cpu/linear/amx_linear.h) and not through oneDNN; float32's as
 // kernels/matmul_precision.h says.
 #pragma once
@@ -62,7 +63,7 @@ class PackedLinear {
   static void RunBothInBytes(const PackedLinear& first, UnaryFunction function, const PackedLinear& second,
                              int64_t rows, const float* x, float* inner, float* y);
   // The sums of x's products; what is to be done with them. function: for that.
-  Dequantization MultiplyBytes(int64_t rows, const uint8_t* x, const RowScale* scales, float* sums,
+  Dequantization MultiplyBytes(int64_t rows, const QuantizedRows& x, float* sums,
                                std::optional<UnaryFunction> function) const;
   void RunPiece(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const;
   template <class X, class Y>
@@ -82,7 +83,8 @@ class PackedLinear {
 // the pass that makes them (Requantize). x: [rows, first.in()], first.out() = second.in().
 void RunBoth(const PackedLinear& first, UnaryFunction function, const PackedLinear& second, int64_t rows,
              const float* x, float* y);
-// y = second(f(a) · b), [a b] = first(x), likewise (kernels/gated.h). first.out() = 2 · second.in().
+// y = second(f(a) · b), [a b] = first(x), by pieces too (kernels/gated.h); the rows between the two are bfloat16 where
+// the second rounds(), else float32. first.out() = 2 · second.in().
 void RunBothGated(const PackedLinear& first, UnaryFunction function, const PackedLinear& second, int64_t rows,
                   const float* x, float* y);
 

@@ -1,5 +1,5 @@
-// In what numbers linear layers multiply, and with bfloat16 attention; all else is float32. The formulas:
-// kernels/packed_linear.h.
+// In what numbers linear layers and attention multiply (with kInt8 attention as OperandsOf says, ops/attention.h); all
+// else is float32. The formulas: kernels/packed_linear.h.
 #pragma once
 
 namespace lshformer {

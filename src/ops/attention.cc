@@ -387,7 +387,7 @@ Operands OperandsOf(Precision precision) {
     case Precision::kBFloat16:
       return Operands::kBFloat16;
     case Precision::kInt8:
-      // Rounding to bfloat16 costs far less than rounding to 8 bits did.
+      // Where it is faster: rounding to bfloat16 loses far less than the layers' 8 bits do.
       return BFloat16Pays() ? Operands::kBFloat16 : Operands::kFloat32;
   }
   switch (ActiveMatmulPrecision()) {

@@ -162,8 +162,7 @@ TEST_P(LowPrecisionRowsTest, DequantizesSums) {
       EXPECT_EQ(block[row * kStride + c], plain[(kFirstRow + row) * kColumns + kFirstColumn + c]);
 }
 
-// Bit for bit what two passes give, but GELU, which need not be known better than to bfloat16. A row without a scale
-// has none afterwards.
+// Bit for bit what two passes give, but GELU, which is within 2⁻¹². A row without a scale has none afterwards.
 TEST_P(LowPrecisionRowsTest, RequantizesSums) {
   constexpr int64_t kRows = 6;
   for (const int64_t columns : {1, 16, 37}) {
@@ -175,7 +174,8 @@ TEST_P(LowPrecisionRowsTest, RequantizesSums) {
     for (int32_t i = 0; i < kRows; ++i) rows.push_back({0.01f * static_cast<float>(i + 1), 30 * i});
     rows[4].scale = kNotANumber;
     const std::vector<float> weight_scales = Random(columns, 13, 1e-3), bias = Random(columns, 14);
-    for (const UnaryFunction function : {UnaryFunction::kGelu, UnaryFunction::kGeluNew, UnaryFunction::kRelu}) {
+    for (const UnaryFunction function :
+         {UnaryFunction::kGelu, UnaryFunction::kGeluNew, UnaryFunction::kRelu, UnaryFunction::kSigmoid}) {
       std::vector<float> y(sums.size());
       std::memcpy(y.data(), sums.data(), sums.size() * sizeof(float));
       std::vector<float> once = y;
@@ -198,6 +198,26 @@ TEST_P(LowPrecisionRowsTest, RequantizesSums) {
         EXPECT_NEAR(back, y[i], scale.scale * 1.01 + (exact ? 0 : 0x1p-12)) << columns << " columns, element " << i;
       }
     }
+  }
+}
+
+// A row of one number is scale · (q − zero) itself.
+TEST_P(LowPrecisionRowsTest, GeluBeforeBytes) {
+  std::vector<RowScale> rows{{1e3f, 0}, {-1e3f, 0}, {3.4e38f, 0}, {-3.4e38f, 0}};
+  for (float x = -12; x < 12; x += 0.0031f) rows.push_back({x, 0});
+  const int32_t one = 1, no_sum = 0;
+  std::vector<float> y(rows.size());
+  for (float& sum : y) std::memcpy(&sum, &one, sizeof(one));
+  std::vector<uint8_t> q(rows.size());
+  std::vector<RowScale> scales(rows.size());
+  const float weight_scale = 1, bias = 0;
+  Requantize({rows, {&weight_scale, 1}, {&bias, 1}, {&no_sum, 1}, UnaryFunction::kGelu}, y.data(), q.data(),
+             scales.data());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const double x = rows[i].scale, got = double{scales[i].scale} * (q[i] - scales[i].zero);
+    EXPECT_NEAR(got, ref::Value(UnaryFunction::kGelu, x),
+                std::min(0x1p-12, 0x1p-11 * std::abs(x)) + 4 * kFloatEps * std::abs(x))
+        << x;
   }
 }
 

@@ -101,7 +101,7 @@ bool Supports(Operands operands) {
 }
 
 bool BFloat16Pays() {
-  return Supports(Operands::kBFloat16) && (ActiveAmxTiles() != AmxTiles::kNone || __builtin_cpu_is("amd") != 0);
+  return Supports(Operands::kBFloat16) && (ActiveAmxTiles() != AmxTiles::kNone || BFloat16ProductsPay());
 }
 
 void ForceIsa(const std::string& name) {

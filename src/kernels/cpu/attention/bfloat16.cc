@@ -192,9 +192,11 @@ HWY_POP_ATTRIBUTES
 
 namespace lshformer {
 bool HasBFloat16Products() { return __builtin_cpu_supports("avx512bf16") != 0; }
+bool BFloat16ProductsPay() { return HasBFloat16Products() && __builtin_cpu_is("amd") != 0; }
 }  // namespace lshformer
 #else
 namespace lshformer {
 bool HasBFloat16Products() { return false; }
+bool BFloat16ProductsPay() { return false; }
 }  // namespace lshformer
 #endif

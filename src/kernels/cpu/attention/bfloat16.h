@@ -14,6 +14,8 @@ namespace lshformer {
 using BFloat16Pair = uint32_t;  // the first number in the lower half
 
 bool HasBFloat16Products();  // of the CPU: AVX512_BF16
+// Whether they take less time than float32's: on AMD's processors (docs/performance.md).
+bool BFloat16ProductsPay();
 
 // Nearest, of two equally near ones the even one; count is a multiple of 16. True if all results are finite.
 bool RoundToPairs(const float* from, int64_t count, BFloat16Pair* to);

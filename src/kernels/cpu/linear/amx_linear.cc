@@ -32,11 +32,9 @@ class ByteAmxLinear : public AmxLinear {
         weight_(Pack(weight, out)) {}
 
   void Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const override {
-    auto* quantized = reinterpret_cast<uint8_t*>(WorkspaceOf(WorkspaceUse::kLowFactor, rows * in_));
-    auto* scales = reinterpret_cast<RowScale*>(WorkspaceOf(WorkspaceUse::kRowScales, rows * sizeof(RowScale)));
-    QuantizeRows(x, rows, in_, quantized, scales);
-    const Dequantization call{{scales, static_cast<size_t>(rows)}, scales_, bias_, sums_, {}};
-    MultiplyPacked({&weight_, {quantized}, in_, rows, kOnePair, tiles_}, [&](const SumBlock& block) {
+    const QuantizedRows bytes = QuantizeRows(x, rows, in_);
+    const Dequantization call{{bytes.scales, static_cast<size_t>(rows)}, scales_, bias_, sums_, {}};
+    MultiplyPacked({&weight_, {bytes.numbers}, in_, rows, kOnePair, tiles_}, [&](const SumBlock& block) {
       DequantizeBlock(call, {block.row, block.column, block.rows, block.columns, block.sums, kPanelColumns});
       FinishBlock(block, nullptr, function, weight_.columns(), y);
     });

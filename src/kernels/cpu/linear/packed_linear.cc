@@ -64,48 +64,34 @@ void PackedLinear::Run(int64_t rows, const float* x, float* y, std::optional<Una
                   [&](int64_t begin, int64_t count) { RunPiece(count, x + begin * in_, y + begin * out(), function); });
 }
 
-namespace {
-
-uint8_t* LowFactor(int64_t bytes) { return reinterpret_cast<uint8_t*>(WorkspaceOf(WorkspaceUse::kLowFactor, bytes)); }
-RowScale* RowScales(int64_t rows) {
-  return reinterpret_cast<RowScale*>(WorkspaceOf(WorkspaceUse::kRowScales, rows * sizeof(RowScale)));
-}
-
-}  // namespace
-
-Dequantization PackedLinear::MultiplyBytes(int64_t rows, const uint8_t* x, const RowScale* scales, float* sums,
+Dequantization PackedLinear::MultiplyBytes(int64_t rows, const QuantizedRows& x, float* sums,
                                            std::optional<UnaryFunction> function) const {
-  weight_->Multiply(rows, x, in_, reinterpret_cast<int32_t*>(sums), out());
-  return {{scales, static_cast<size_t>(rows)}, scales_, bias_, sums_, function};
+  weight_->Multiply(rows, x.numbers, in_, reinterpret_cast<int32_t*>(sums), out());
+  return {{x.scales, static_cast<size_t>(rows)}, scales_, bias_, sums_, function};
 }
 
 void PackedLinear::RunPiece(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const {
   if (in_amx_tiles_) return in_amx_tiles_->Run(rows, x, y, function);
+  if (precision_ == Precision::kInt8)
+    return Dequantize(MultiplyBytes(rows, QuantizeRows(x, rows, in_), y, function), y);
   if (precision_ == Precision::kFloat32) {
     weight_->Multiply(rows, x, in_, bias_.data(), y, out());
-  } else if (precision_ == Precision::kBFloat16) {
-    auto* rounded = reinterpret_cast<BFloat16*>(LowFactor(rows * in_ * sizeof(BFloat16)));
+  } else {
+    auto* rounded = reinterpret_cast<BFloat16*>(WorkspaceOf(WorkspaceUse::kLowFactor, rows * in_ * sizeof(BFloat16)));
     RoundRows(x, in_, rows, in_, rounded);
     weight_->Multiply(rows, rounded, in_, bias_.data(), y, out());
-  } else {
-    uint8_t* quantized = LowFactor(rows * in_);
-    RowScale* scales = RowScales(rows);
-    QuantizeRows(x, rows, in_, quantized, scales);
-    Dequantize(MultiplyBytes(rows, quantized, scales, y, function), y);
-    return;
   }
   if (function) ApplyFunction(*function, {y, static_cast<size_t>(rows * out())}, y);
 }
 
 void PackedLinear::RunBothInBytes(const PackedLinear& first, UnaryFunction function, const PackedLinear& second,
                                   int64_t rows, const float* x, float* inner, float* y) {
-  RowScale* scales = RowScales(rows);
-  uint8_t* quantized = LowFactor(rows * first.in());
-  QuantizeRows(x, rows, first.in(), quantized, scales);
-  const Dequantization call = first.MultiplyBytes(rows, quantized, scales, inner, function);
-  quantized = LowFactor(rows * second.in());  // the product has read what was there
-  Requantize(call, inner, quantized, scales);
-  Dequantize(second.MultiplyBytes(rows, quantized, scales, y, {}), y);
+  QuantizedRows bytes = QuantizeRows(x, rows, first.in());
+  const Dequantization call = first.MultiplyBytes(rows, bytes, inner, function);
+  // The product has read what was there.
+  bytes.numbers = reinterpret_cast<uint8_t*>(WorkspaceOf(WorkspaceUse::kLowFactor, rows * second.in()));
+  Requantize(call, inner, bytes.numbers, bytes.scales);
+  Dequantize(second.MultiplyBytes(rows, bytes, y, {}), y);
 }
 
 template <class X, class Y>

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "kernels/cpu/rows/each_row.h"
+#include "kernels/work_memory.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/rows/low_precision.cc"
@@ -200,6 +201,15 @@ void QuantizeRows(const float* x, int64_t rows, int64_t columns, uint8_t* out, R
   ForEachRow(rows, [&](int64_t row) {
     HWY_DYNAMIC_DISPATCH(QuantizeRow)(x + row * columns, columns, out + row * columns, scales[row]);
   });
+}
+
+QuantizedRows QuantizeRows(const float* x, int64_t rows, int64_t columns) {
+  const QuantizedRows to{
+      reinterpret_cast<uint8_t*>(WorkspaceOf(WorkspaceUse::kLowFactor, rows * columns)),
+      reinterpret_cast<RowScale*>(WorkspaceOf(WorkspaceUse::kRowScales, rows * sizeof(RowScale))),
+  };
+  QuantizeRows(x, rows, columns, to.numbers, to.scales);
+  return to;
 }
 
 void QuantizeWeight(const float* w, int64_t rows, int64_t columns, int8_t* out, float* scales, int32_t* sums) {
