@@ -125,38 +125,58 @@ TEST_P(LowPrecisionRowsTest, QuantizedWeights) {
   }
 }
 
+// Sums of products of bytes, and what they are made into numbers with.
+struct ByteSums {
+  ByteSums(int64_t row_count, int64_t columns, uint64_t seed)
+      : sums(row_count * columns),
+        weight_sums(columns),
+        weight_scales(Random(columns, seed + 1, 1e-3)),
+        bias(Random(columns, seed + 2)) {
+    PhiloxStream stream(seed);
+    for (int32_t& sum : sums) sum = static_cast<int32_t>(stream.Below(200000)) - 100000;
+    for (int32_t& sum : weight_sums) sum = static_cast<int32_t>(stream.Below(2000)) - 1000;
+    for (int32_t i = 0; i < row_count; ++i) rows.push_back({0.01f * static_cast<float>(i + 1), 30 * i});
+  }
+  Dequantization Call(std::optional<UnaryFunction> function) const {
+    return {rows, weight_scales, bias, weight_sums, function};
+  }
+  // The sums where floats are expected.
+  std::vector<float> Lying() const {
+    std::vector<float> y(sums.size());
+    std::memcpy(y.data(), sums.data(), sums.size() * sizeof(float));
+    return y;
+  }
+  std::vector<float> Dequantized(std::optional<UnaryFunction> function) const {
+    std::vector<float> y = Lying();
+    Dequantize(Call(function), y.data());
+    return y;
+  }
+
+  std::vector<int32_t> sums, weight_sums;
+  std::vector<RowScale> rows;
+  std::vector<float> weight_scales, bias;
+};
+
 // All rows with a function behind, and a block of them, which has the bits of the same numbers without one.
 TEST_P(LowPrecisionRowsTest, DequantizesSums) {
   constexpr int64_t kRows = 7, kColumns = 37;
-  PhiloxStream stream(9);
-  std::vector<int32_t> sums(kRows * kColumns), weight_sums(kColumns);
-  for (int32_t& sum : sums) sum = static_cast<int32_t>(stream.Below(200000)) - 100000;
-  for (int32_t& sum : weight_sums) sum = static_cast<int32_t>(stream.Below(2000)) - 1000;
-  std::vector<RowScale> rows;
-  for (int32_t i = 0; i < kRows; ++i) rows.push_back({0.01f * static_cast<float>(i + 1), 30 * i});
-  const std::vector<float> weight_scales = Random(kColumns, 10, 1e-3), bias = Random(kColumns, 11);
-  const auto dequantized = [&](std::optional<UnaryFunction> function) {
-    std::vector<float> y(sums.size());
-    std::memcpy(y.data(), sums.data(), sums.size() * sizeof(float));
-    Dequantize({rows, weight_scales, bias, weight_sums, function}, y.data());
-    return y;
-  };
-  const std::vector<float> plain = dequantized({}), activated = dequantized(UnaryFunction::kGelu);
+  const ByteSums in(kRows, kColumns, 9);
+  const std::vector<float> plain = in.Dequantized({}), activated = in.Dequantized(UnaryFunction::kGelu);
   for (int64_t i = 0; i < kRows * kColumns; ++i) {
-    const RowScale& row = rows[i / kColumns];
+    const RowScale& row = in.rows[i / kColumns];
     const int64_t c = i % kColumns;
-    const double want = ref::Dequantize(row.scale, row.zero, weight_scales[c], weight_sums[c], bias[c], sums[i]);
-    const double size = std::abs(want - bias[c]) + std::abs(bias[c]);
+    const double want =
+        ref::Dequantize(row.scale, row.zero, in.weight_scales[c], in.weight_sums[c], in.bias[c], in.sums[i]);
+    const double size = std::abs(want - in.bias[c]) + std::abs(in.bias[c]);
     EXPECT_NEAR(plain[i], want, 4 * kFloatEps * size) << i;
     EXPECT_NEAR(activated[i], ref::Value(UnaryFunction::kGelu, plain[i]), 8 * kFloatEps * (1 + std::abs(plain[i])));
   }
   constexpr int64_t kFirstRow = 2, kFirstColumn = 5, kBlockRows = 3, kBlockColumns = 21, kStride = 32;
   std::vector<float> block(kBlockRows * kStride);
   for (int64_t row = 0; row < kBlockRows; ++row)
-    std::memcpy(block.data() + row * kStride, sums.data() + (kFirstRow + row) * kColumns + kFirstColumn,
+    std::memcpy(block.data() + row * kStride, in.sums.data() + (kFirstRow + row) * kColumns + kFirstColumn,
                 kBlockColumns * sizeof(float));
-  DequantizeBlock({rows, weight_scales, bias, weight_sums, {}},
-                  {kFirstRow, kFirstColumn, kBlockRows, kBlockColumns, block.data(), kStride});
+  DequantizeBlock(in.Call({}), {kFirstRow, kFirstColumn, kBlockRows, kBlockColumns, block.data(), kStride});
   for (int64_t row = 0; row < kBlockRows; ++row)
     for (int64_t c = 0; c < kBlockColumns; ++c)
       EXPECT_EQ(block[row * kStride + c], plain[(kFirstRow + row) * kColumns + kFirstColumn + c]);
@@ -166,25 +186,18 @@ TEST_P(LowPrecisionRowsTest, DequantizesSums) {
 TEST_P(LowPrecisionRowsTest, RequantizesSums) {
   constexpr int64_t kRows = 6;
   for (const int64_t columns : {1, 16, 37}) {
-    PhiloxStream stream(12);
-    std::vector<int32_t> sums(kRows * columns), weight_sums(columns);
-    for (int32_t& sum : sums) sum = static_cast<int32_t>(stream.Below(200000)) - 100000;
-    for (int32_t& sum : weight_sums) sum = static_cast<int32_t>(stream.Below(2000)) - 1000;
-    std::vector<RowScale> rows;
-    for (int32_t i = 0; i < kRows; ++i) rows.push_back({0.01f * static_cast<float>(i + 1), 30 * i});
-    rows[4].scale = kNotANumber;
-    const std::vector<float> weight_scales = Random(columns, 13, 1e-3), bias = Random(columns, 14);
+    ByteSums in(kRows, columns, 12);
+    in.rows[4].scale = kNotANumber;
     for (const UnaryFunction function :
          {UnaryFunction::kGelu, UnaryFunction::kGeluNew, UnaryFunction::kRelu, UnaryFunction::kSigmoid}) {
-      std::vector<float> y(sums.size());
-      std::memcpy(y.data(), sums.data(), sums.size() * sizeof(float));
-      std::vector<float> once = y;
-      const Dequantization call{rows, weight_scales, bias, weight_sums, function};
-      Dequantize(call, y.data());
+      const std::vector<float> y = in.Dequantized(function);
+      std::vector<float> once = in.Lying();
       std::vector<uint8_t> want(y.size()), got(y.size());
-      std::vector<RowScale> want_scales(kRows), got_scales = rows;
+      std::vector<RowScale> want_scales(kRows), got_scales = in.rows;
       QuantizeRows(y.data(), kRows, columns, want.data(), want_scales.data());
-      Requantize({got_scales, weight_scales, bias, weight_sums, function}, once.data(), got.data(), got_scales.data());
+      Dequantization call = in.Call(function);
+      call.rows = got_scales;  // the scales take the place of those that come in
+      Requantize(call, once.data(), got.data(), got_scales.data());
       const bool exact = function != UnaryFunction::kGelu;
       if (exact) {
         EXPECT_EQ(got, want);

@@ -151,10 +151,10 @@ void DequantizeRow(const Dequantization& call, int64_t row, int64_t first, int64
   for (int64_t c = 0; c < columns; c += lanes) StorePart(value(y, c, columns - c), y + c, columns - c);
 }
 
-void RequantizeRow(const Dequantization& call, int64_t columns, float* y, uint8_t* out, RowScale& row) {
+void RequantizeRow(const Dequantization& call, int64_t row, int64_t columns, float* y, uint8_t* out, RowScale& scale) {
   WithFunction(*call.function, [&](auto of) {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(kTag));
-    const RowDequantization value(call, row, 0);
+    const RowDequantization value(call, call.rows[row], 0);
     RowRange range;
     for (int64_t c = 0; c < columns; c += lanes) {
       const int64_t n = columns - c;
@@ -163,7 +163,7 @@ void RequantizeRow(const Dequantization& call, int64_t columns, float* y, uint8_
       // Behind the last column is a value of no sum.
       range.Add(HWY_LIKELY(n >= lanes) ? v : LoadPart(y + c, n));
     }
-    QuantizeWithin(range, y, columns, out, row);
+    QuantizeWithin(range, y, columns, out, scale);
   });
 }
 
@@ -230,9 +230,7 @@ void Dequantize(const Dequantization& call, float* y) {
 void Requantize(const Dequantization& call, float* y, uint8_t* out, RowScale* scales) {
   const int64_t columns = static_cast<int64_t>(call.bias.size());
   ForEachRow(static_cast<int64_t>(call.rows.size()), [&](int64_t row) {
-    RowScale scale = call.rows[row];
-    HWY_DYNAMIC_DISPATCH(RequantizeRow)(call, columns, y + row * columns, out + row * columns, scale);
-    scales[row] = scale;
+    HWY_DYNAMIC_DISPATCH(RequantizeRow)(call, row, columns, y + row * columns, out + row * columns, scales[row]);
   });
 }
 
