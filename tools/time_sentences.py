@@ -3,14 +3,15 @@
 
     pip install torch sentence-transformers
     python3 tools/time_sentences.py embed --bin build/release/bin/lshformer --model DIR --texts lines.txt --threads 2
-    python3 tools/time_sentences.py train --bin … --model DIR --pairs pairs.tsv --threads 2 --steps 20 [--batch 32]
+    python3 tools/time_sentences.py train --bin … --model DIR --pairs pairs.tsv --threads 2 --steps 20 [--batch 32] [--bf16]
 
 embed: both read all texts and make their vectors, in turn, --runs times; the medians count. Of sentence-transformers
 `encode` alone is timed, of lshformer the whole of `predict` less a run on one text: starting either is not. The largest
 difference of two vectors' numbers is printed too.
 train: in-batch negatives (MultipleNegativesRankingLoss, `--loss mnrl`), AdamW at a constant rate, one pass over the same
 pairs: the peer's batches are those of the file's order, lshformer draws its own. Of sentence-transformers a plain loop
-over its model and loss is timed; of lshformer `train_runtime`. Both models are left in --output_dir.
+over its model and loss is timed, with --bf16 under torch's autocast; of lshformer `train_runtime`, with --bf16 its own.
+Both models are left in --output_dir.
 """
 import argparse
 import json
@@ -89,7 +90,8 @@ def train(options):
         for step in range(options.steps):
             batch = pairs[step * options.batch : (step + 1) * options.batch]
             features = [batch_to_device(model.tokenize(list(column)), model.device) for column in zip(*batch)]
-            value = loss(features, None)
+            with torch.autocast("cpu", torch.bfloat16, enabled=options.bf16):
+                value = loss(features, None)
             optimizer.zero_grad()
             value.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -103,7 +105,7 @@ def train(options):
          "--train_file", data, "--output_dir", own, "--overwrite_output_dir", "--per_device_train_batch_size",
          str(options.batch), "--max_steps", str(options.steps), "--learning_rate", str(options.learning_rate),
          "--lr_scheduler_type", "constant", "--weight_decay", "0", "--seed", str(options.seed), "--threads",
-         str(options.threads), "--no_progress"],
+         str(options.threads), "--no_progress", *(["--bf16"] if options.bf16 else [])],
         check=True, stdout=subprocess.DEVNULL,
     )
     results = json.load(open(os.path.join(own, "train_results.json"), encoding="utf-8"))
@@ -132,6 +134,7 @@ def main():
         command.add_argument("--seed", type=int, default=42)
         command.add_argument("--output_dir", default="sentences")
         command.add_argument("--own_only", action="store_true")
+        command.add_argument("--bf16", action="store_true")
     options = parser.parse_args()
     options.run(options)
 

@@ -61,9 +61,9 @@ struct AttentionForward {
   const Centroids* centroids = nullptr;  // made with the plan; of clusters alone
   AttentionDropout dropout;
   Operands operands = Operands::kFloat32;  // Error where it is not supported
-  // In place of query, key and value, or of out: numbers in bfloat16, in AMX tiles alone (else Error) and without a
-  // backward. Inputs so where OnlyMultiplies(); the output is rounded to nearest even, and what rows sum up between
-  // passes is then in work memory, [length][head_dim] floats of each unit in work.
+  // In place of query, key and value, or of out: numbers in bfloat16, where operands are (else Error) and without a
+  // backward. Inputs so where OnlyMultiplies(). The output in AMX tiles alone (else Error): it is rounded to nearest
+  // even, and what rows sum up between passes is then in work memory, [length][head_dim] floats of each unit in work.
   HeadTensor<const BFloat16> rounded_query = {}, rounded_key = {}, rounded_value = {};
   HeadTensor<BFloat16> rounded_out = {};
 };

@@ -57,6 +57,8 @@ struct Dequantization {
   std::optional<UnaryFunction> function;  // f; or none
 };
 void Dequantize(const Dequantization& call, float* y);
+// The same rounded, as RoundRows does, of a call without f. sums, out: [rows, columns].
+void Dequantize(const Dequantization& call, const float* sums, BFloat16* out);
 // The same without f for some rows and columns, whose sums stand at `sums` with row stride `stride`; on the calling
 // thread.
 struct DequantizedBlock {
@@ -69,5 +71,8 @@ void DequantizeBlock(const Dequantization& call, const DequantizedBlock& block);
 // 2⁻¹¹·|x|: a small part of a step of 8 bits. What is left in y is of no use. out: [rows, columns]; scales: [rows], may
 // be those of the call.
 void Requantize(const Dequantization& call, float* y, uint8_t* out, RowScale* scales);
+// The same of f(a) · b, [a b] = the numbers without f (kernels/gated.h), GELU's error times |b|. y: [rows, 2 ·
+// columns], out: [rows, columns].
+void RequantizeGated(const Dequantization& call, float* y, uint8_t* out, RowScale* scales);
 
 }  // namespace lshformer

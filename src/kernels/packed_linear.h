@@ -44,9 +44,9 @@ class PackedLinear {
   ~PackedLinear();
   // x: [rows, in], y: [rows, out], contiguous.
   void Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const;
-  // With rows in bfloat16 on one side, of a map that rounds(): what another such map gives rounded is what this one
-  // would round to, bit for bit; before it is rounded GELU is computed as far as bfloat16 keeps it.
+  // Of a map that rounds(), from rows as it would round them.
   void Run(int64_t rows, const BFloat16* x, float* y, std::optional<UnaryFunction> function) const;
+  // y rounded to nearest even. A map that rounds() computes GELU as far as bfloat16 keeps it.
   void Run(int64_t rows, const float* x, BFloat16* y, std::optional<UnaryFunction> function) const;
   int64_t in() const { return in_; }
   int64_t out() const { return out_; }
@@ -59,13 +59,14 @@ class PackedLinear {
  private:
   friend void RunBoth(const PackedLinear&, UnaryFunction, const PackedLinear&, int64_t, const float*, float*);
   friend void RunBothGated(const PackedLinear&, UnaryFunction, const PackedLinear&, int64_t, const float*, float*);
-  // RunBoth of two that are in_bytes(). inner: [rows, first.out()], work memory.
+  // RunBoth, or RunBothGated, of two that are in_bytes(). inner: [rows, first.out()], work memory.
   static void RunBothInBytes(const PackedLinear& first, UnaryFunction function, const PackedLinear& second,
                              int64_t rows, const float* x, float* inner, float* y);
   // The sums of x's products; what is to be done with them. function: for that.
   Dequantization MultiplyBytes(int64_t rows, const QuantizedRows& x, float* sums,
                                std::optional<UnaryFunction> function) const;
   void RunPiece(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const;
+  void RunPiece(int64_t rows, const float* x, BFloat16* y, std::optional<UnaryFunction> function) const;
   template <class X, class Y>
   void RunRounded(int64_t rows, const X* x, Y* y, std::optional<UnaryFunction> function) const;
   Precision precision_;
@@ -84,7 +85,8 @@ class PackedLinear {
 void RunBoth(const PackedLinear& first, UnaryFunction function, const PackedLinear& second, int64_t rows,
              const float* x, float* y);
 // y = second(f(a) · b), [a b] = first(x), by pieces too (kernels/gated.h); the rows between the two are bfloat16 where
-// the second rounds(), else float32. first.out() = 2 · second.in().
+// the second rounds(), become bytes as in RunBoth between two in_bytes() (RequantizeGated), or are float32.
+// first.out() = 2 · second.in().
 void RunBothGated(const PackedLinear& first, UnaryFunction function, const PackedLinear& second, int64_t rows,
                   const float* x, float* y);
 

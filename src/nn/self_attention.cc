@@ -64,7 +64,7 @@ torch::ScalarType LayerAttention::OperandType(const ForwardContext& context) con
   if (SharesTokens(context.split)) return torch::kFloat32;  // as messages have it
   const bool only_multiplies = context.attentions == nullptr && context.attention_hook == nullptr &&
                                OnlyMultiplies(*spec_, {.cu_seqlens = context.sequences->cu_seqlens});
-  return only_multiplies ? RowType(context.precision) : torch::kFloat32;
+  return only_multiplies ? lshformer::OperandType(OperandsOf(context.precision)) : torch::kFloat32;
 }
 
 torch::ScalarType LayerAttention::InputType(const ForwardContext& context) const {

@@ -40,8 +40,8 @@ class LayerAttention {
   torch::Tensor operator()(torch::Tensor qkv, const ForwardContext& context,
                            torch::ScalarType type = torch::kFloat32) const;
   int slices() const { return SlicesOf(*spec_); }
-  // What the map before it should write qkv in: RowType, or float32 where more than products reads it, as the turning
-  // of rotary positions, which rounds what it turned.
+  // What the map before it should write qkv in: OperandType (ops/attention.h), or float32 where more than products
+  // reads it, as the turning of rotary positions, which rounds what it turned.
   torch::ScalarType InputType(const ForwardContext& context) const;
 
  private:

@@ -122,19 +122,15 @@ void CheckShape(const torch::Tensor& qkv, const AttentionOptions& options) {
     Fail("attention: {} sequence ids for {} sequences", options.sequences->ids.size(), options.cu_seqlens().size() - 1);
 }
 
-// Whether qkv and the output may be in bfloat16.
-bool MayBeRounded(Operands operands) {
-  return !torch::GradMode::is_enabled() && operands == Operands::kBFloat16 && AmxTilesAreActive();
-}
-
 // The kernels read numbers in rows side by side, where they lie.
 void Check(const torch::Tensor& qkv, const AttentionOptions& options) {
   CheckShape(qkv, options);
-  const bool may_be_rounded = MayBeRounded(options.operands);
-  if (options.out_type != torch::kFloat32 && !(options.out_type == torch::kBFloat16 && may_be_rounded))
+  const torch::ScalarType rounded = OperandType(options.operands);
+  const bool rounds_out = rounded == torch::kBFloat16 && AmxTilesAreActive();
+  if (options.out_type != torch::kFloat32 && !(options.out_type == torch::kBFloat16 && rounds_out))
     Fail("attention: results in {} are for inference in bfloat16 on AMX tiles", c10::toString(options.out_type));
-  const bool rounded = IsRounded(qkv) && may_be_rounded && OnlyMultiplies(*options.spec, Shape(options, qkv));
-  if (qkv.scalar_type() != torch::kFloat32 && !rounded)
+  const bool fits = qkv.scalar_type() == rounded && OnlyMultiplies(*options.spec, Shape(options, qkv));
+  if (qkv.scalar_type() != torch::kFloat32 && !fits)
     Fail("attention: expected float32, got {}", c10::toString(qkv.scalar_type()));
   if (!qkv.device().is_cpu()) Fail("attention: expected a tensor on the CPU, got one on {}", qkv.device().str());
   if (!qkv.is_contiguous())
@@ -378,6 +374,10 @@ std::shared_ptr<const Projections> DrawnProjections::Get(const AttentionSpec& sp
     version_ = version;
   }
   return projections_;
+}
+
+torch::ScalarType OperandType(Operands operands) {
+  return !torch::GradMode::is_enabled() && operands == Operands::kBFloat16 ? torch::kBFloat16 : torch::kFloat32;
 }
 
 Operands OperandsOf(Precision precision) {

@@ -68,13 +68,16 @@ struct AttentionOptions {
 // bfloat16 stays itself; under int8 attention is bfloat16 where BFloat16Pays(), else float32; float32 on tiles is
 // split under MatmulPrecision::kHigh and bfloat16 under kMedium.
 Operands OperandsOf(Precision precision);
+// What qkv may be in where all that reads it rounds it to these: kBFloat16 without gradients, else kFloat32.
+torch::ScalarType OperandType(Operands operands);
 
 // The parts of `qkv` side by side: query, key and value; query and value where the kind shares keys.
 int SlicesOf(const AttentionSpec& spec);
 
 // qkv: [T, parts · heads · head_dim], float32, on the CPU, contiguous. Returns [T, heads · head_dim] of
-// options.out_type. Without gradients, with bfloat16 operands in AMX tiles, that may be kBFloat16, and where
-// OnlyMultiplies (kernels/execution.h) so may qkv: rounded as maps and kernels round, which changes no other bit.
+// options.out_type. That may be kBFloat16 without gradients, with bfloat16 operands in AMX tiles; qkv may be of
+// OperandType where OnlyMultiplies (kernels/execution.h). Both rounded as maps and kernels round, which changes no
+// other bit.
 // Forward and gradient of a sequence do not depend on its batch-mates, bit for bit. head_dim 1 … 256.
 torch::Tensor SelfAttention(const torch::Tensor& qkv, std::shared_ptr<const AttentionOptions> options);
 

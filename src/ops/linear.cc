@@ -175,10 +175,11 @@ torch::Tensor Linear::Infer(const torch::Tensor& x, Precision precision, std::op
 torch::Tensor Linear::operator()(const torch::Tensor& x, Precision precision, torch::ScalarType type,
                                  const TokenSplitPtr& split) const {
   CheckRows(x, weights_[0].size(1), precision);
-  if (type != torch::kFloat32 && (type != RowType(precision) || x.scalar_type() != torch::kFloat32))
-    Fail("linear: results in {} are for float32 rows and bfloat16 in AMX tiles, without gradients",
-         c10::toString(type));
-  return torch::GradMode::is_enabled() ? WithGradients(x, precision, split) : Infer(x, precision, {}, type);
+  const bool gradients = torch::GradMode::is_enabled();
+  const bool rounds = type == torch::kBFloat16 && !gradients && x.scalar_type() == torch::kFloat32;
+  if (type != torch::kFloat32 && !rounds)
+    Fail("linear: results in {} are for float32 rows without gradients", c10::toString(type));
+  return gradients ? WithGradients(x, precision, split) : Infer(x, precision, {}, type);
 }
 
 torch::Tensor Linear::Then(UnaryFunction function, const torch::Tensor& x, Precision precision,

@@ -23,8 +23,8 @@ class PackedLinear;
 // outside of training steps must bump the version counter. Copies of a map share the packed weights. Safe to call from
 // several threads.
 //
-// On AMX tiles rows may go from map to map, and through attention, in bfloat16 (RowType): x as it would be rounded,
-// or y rounded for whoever would round it, so that no bit of a result behind them changes.
+// Rows may go from map to map, and through attention, in bfloat16: y rounded for whoever would round it, or on AMX
+// tiles x as it would be rounded (RowType), so that no bit of a result behind them changes.
 //
 // With gradients and kBFloat16 the three products, forward and backward, take factors rounded to bfloat16, the weights
 // afresh in each call, in AMX tiles where some are active; sums, results and gradients are float32, and so are the
@@ -34,7 +34,7 @@ class PackedLinear;
 class Linear {
  public:
   Linear(std::vector<torch::Tensor> weights, std::vector<torch::Tensor> biases);
-  // type: of y; kBFloat16 where RowType says so, as for x, but not of both.
+  // type: of y; kBFloat16 without gradients and of x in float32.
   torch::Tensor operator()(const torch::Tensor& x, Precision precision = Precision::kFloat32,
                            torch::ScalarType type = torch::kFloat32, const TokenSplitPtr& split = nullptr) const;
   // f(y); without gradients f is applied to rows that the product has just written.

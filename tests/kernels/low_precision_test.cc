@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/gated.h"
 #include "kernels/ref/functions.h"
 #include "kernels/ref/low_precision.h"
 #include "util/every_isa.h"
@@ -180,6 +181,55 @@ TEST_P(LowPrecisionRowsTest, DequantizesSums) {
   for (int64_t row = 0; row < kBlockRows; ++row)
     for (int64_t c = 0; c < kBlockColumns; ++c)
       EXPECT_EQ(block[row * kStride + c], plain[(kFirstRow + row) * kColumns + kFirstColumn + c]);
+}
+
+TEST_P(LowPrecisionRowsTest, DequantizesSumsToBFloat16) {
+  constexpr int64_t kRows = 7;
+  for (const int64_t columns : {1, 16, 37}) {
+    const ByteSums in(kRows, columns, 10);
+    const std::vector<float> y = in.Dequantized({}), sums = in.Lying();
+    std::vector<BFloat16> want(y.size()), got(y.size());
+    RoundRows(y.data(), columns, kRows, columns, want.data());
+    Dequantize(in.Call({}), sums.data(), got.data());
+    for (size_t i = 0; i < y.size(); ++i) EXPECT_EQ(got[i].bits, want[i].bits) << columns << " columns, element " << i;
+  }
+}
+
+// Likewise with a gate behind the function.
+TEST_P(LowPrecisionRowsTest, RequantizesGatedSums) {
+  constexpr int64_t kRows = 6;
+  for (const int64_t columns : {1, 16, 37}) {
+    ByteSums in(kRows, 2 * columns, 13);
+    in.rows[4].scale = kNotANumber;
+    const std::vector<float> halves = in.Dequantized({});
+    for (const UnaryFunction function : {UnaryFunction::kGelu, UnaryFunction::kSilu}) {
+      const bool exact = function != UnaryFunction::kGelu;
+      std::vector<float> y(kRows * columns), once = in.Lying();
+      GateRows(function, halves.data(), kRows, columns, y.data());
+      std::vector<uint8_t> want(y.size()), got(y.size());
+      std::vector<RowScale> want_scales(kRows), got_scales = in.rows;
+      QuantizeRows(y.data(), kRows, columns, want.data(), want_scales.data());
+      Dequantization call = in.Call(function);
+      call.rows = got_scales;
+      RequantizeGated(call, once.data(), got.data(), got_scales.data());
+      if (exact) {
+        EXPECT_EQ(got, want);
+      }
+      for (int64_t i = 0; i < kRows * columns; ++i) {
+        const int64_t row = i / columns;
+        const RowScale& scale = got_scales[row];
+        ASSERT_EQ(std::isnan(scale.scale), row == 4);
+        if (row == 4) continue;
+        double most = 0;  // GELU's error grows with the gate
+        for (int64_t c = 0; c < columns; ++c)
+          most = std::max(most, std::abs(double{halves[(2 * row + 1) * columns + c]}));
+        const double error = exact ? 0 : 0x1p-12 * most;
+        EXPECT_NEAR(scale.scale, want_scales[row].scale, 2 * error / 255 + 0x1p-17 * error);
+        EXPECT_NEAR(double{scale.scale} * (got[i] - scale.zero), y[i], scale.scale * 1.01 + error)
+            << columns << " columns, element " << i;
+      }
+    }
+  }
 }
 
 // Bit for bit what two passes give, but GELU, which is within 2⁻¹². A row without a scale has none afterwards.

@@ -1,5 +1,6 @@
-// Rows in bfloat16 in place of float32, in AMX tiles: an output is the one in float32, rounded, and inputs give what
-// the numbers give that they were rounded from. Bit for bit.
+// Rows in bfloat16 in place of float32: inputs give what the numbers give that they were rounded from, and an output,
+// which is in AMX tiles alone, is the one in float32, rounded. Bit for bit.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -10,6 +11,7 @@
 #include "base/parallel.h"
 #include "kernels/attention_case.h"
 #include "kernels/every_isa.h"
+#include "util/errors.h"
 #include "util/sanitized.h"
 
 namespace lshformer::testing {
@@ -40,8 +42,11 @@ struct Rows {
 
 enum class Inputs { kFloat32, kBFloat16 };
 
-// Writes the output in bfloat16 and returns it and lse, which is float32 either way.
-std::pair<std::vector<uint16_t>, std::vector<float>> RunRounded(const AttentionCase& c, Inputs inputs) {
+bool OutputMayBeRounded() { return ActiveAmxTiles() != AmxTiles::kNone; }
+
+// Returns the output, rounded by the call itself or behind it, and lse, which is float32 either way.
+std::pair<std::vector<uint16_t>, std::vector<float>> RunRounded(const AttentionCase& c, Inputs inputs,
+                                                                bool rounds_output = OutputMayBeRounded()) {
   const Rows query(c, c.query), key(c, c.key), value(c, c.value);
   Rows out(c, {});
   std::vector<float> lse(c.tokens() * c.heads, NAN);
@@ -63,7 +68,12 @@ std::pair<std::vector<uint16_t>, std::vector<float>> RunRounded(const AttentionC
     call.rounded_key = rounded(key);
     call.rounded_value = rounded(value);
   }
-  call.rounded_out = {out.numbers.data(), out.row + kGap, c.head_dim};
+  std::vector<float> unrounded(c.tokens() * out.row);
+  if (rounds_output) {
+    call.rounded_out = {out.numbers.data(), out.row + kGap, c.head_dim};
+  } else {
+    call.out = {unrounded.data(), out.row, c.head_dim};
+  }
   call.lse = lse.data();
   call.scale = c.Scale();
   call.plan = planned.plan.get();
@@ -71,7 +81,7 @@ std::pair<std::vector<uint16_t>, std::vector<float>> RunRounded(const AttentionC
   call.dropout = c.Dropout();
   call.operands = c.operands;
   RunAttentionForward(call);
-  return {out.Bits(), lse};
+  return {(rounds_output ? out : Rows(c, unrounded)).Bits(), lse};
 }
 
 void ExpectSame(const AttentionCase& c, Inputs inputs) {
@@ -136,7 +146,8 @@ TEST_P(RoundedRows, NumbersThatAreNotFiniteAreRoundedToo) {
 class RoundedInputs : public RoundedRows {};
 INSTANTIATE_TEST_SUITE_P(Exact, RoundedInputs,
                          ::testing::Combine(::testing::Values(AttentionSpec{}),
-                                            ::testing::Values(kAmxName, kAmxModelName, kLeastAmxModelName)),
+                                            ::testing::Values(kBFloat16Name, kAmxName, kAmxModelName,
+                                                              kLeastAmxModelName)),
                          NameOfSpecAndIsa);
 
 TEST_P(RoundedInputs, GiveWhatUnroundedOnesGive) {
@@ -188,10 +199,18 @@ TEST(RoundedRowsOfKinds, ThreadsChangeNothing) {
   UseAmxModel(false);
 }
 
-TEST(RoundedRowsWithoutAmx, AreRefused) {
-  if (ActiveAmxTiles() != AmxTiles::kNone) GTEST_SKIP() << "this machine has tiles";
-  AttentionCase c = RandomCase(AttentionSpec{}, {5}, 1, 8);
-  for (const Inputs inputs : {Inputs::kFloat32, Inputs::kBFloat16}) EXPECT_THROW(RunRounded(c, inputs), Error);
+TEST(RoundedRowsOfFloat32Products, AreRefused) {
+  const AttentionCase c = RandomCase(AttentionSpec{}, {5}, 1, 8);
+  EXPECT_THROW(RunRounded(c, Inputs::kBFloat16, /*rounds_output=*/false), Error);
+  EXPECT_THROW(RunRounded(c, Inputs::kFloat32, /*rounds_output=*/true), Error);
+}
+
+TEST(RoundedRowsWithoutAmx, AreNoOutput) {
+  if (OutputMayBeRounded()) GTEST_SKIP() << "this machine has tiles";
+  if (!Supports(Operands::kBFloat16)) GTEST_SKIP() << "this CPU has no AVX512_BF16";
+  const AttentionCase c = Unrounded(AttentionSpec{}, {5}, 8);
+  EXPECT_THAT(ErrorOf([&] { RunRounded(c, Inputs::kBFloat16, /*rounds_output=*/true); }),
+              ::testing::HasSubstr("results in bfloat16 are for products in AMX tiles"));
 }
 
 // Whatever reads numbers before they are rounded keeps them in float32.

@@ -1,5 +1,5 @@
-// On AMX tiles a linear map, attention and the map behind it hand each other rows in bfloat16: the same bits as by
-// way of float32.
+// A linear map hands attention rows in bfloat16 where attention rounds them to that, and on AMX tiles attention hands
+// the map behind it such rows too: the same bits as by way of float32.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -132,13 +132,15 @@ TEST_F(RoundedRows, AreForInferenceInBFloat16) {
     EXPECT_EQ(RowType(precision), torch::kFloat32);
   const Linear map = Map(40, 120);
   const Tensor x = torch::randn({204, 40}), rounded = x.to(torch::kBFloat16);
-  for (const Precision precision : {Precision::kFloat32, Precision::kInt8}) {
+  for (const Precision precision : {Precision::kFloat32, Precision::kInt8})
     EXPECT_THAT(ErrorOf([&] { map(rounded, precision); }), HasSubstr("expected float32"));
-    EXPECT_THAT(ErrorOf([&] { map(x, precision, torch::kBFloat16); }), HasSubstr("results in BFloat16"));
-  }
   EXPECT_THAT(ErrorOf([&] { map(rounded, Precision::kBFloat16, torch::kBFloat16); }), HasSubstr("results in BFloat16"));
+  EXPECT_THAT(ErrorOf([&] { map(x, Precision::kBFloat16, torch::kFloat64); }), HasSubstr("results in Double"));
+  EXPECT_EQ(OperandType(Operands::kBFloat16), torch::kBFloat16);
+  EXPECT_EQ(OperandType(Operands::kFloat32), torch::kFloat32);
   const torch::AutoGradMode gradients(true);
   EXPECT_EQ(RowType(Precision::kBFloat16), torch::kFloat32);
+  EXPECT_EQ(OperandType(Operands::kBFloat16), torch::kFloat32);
   EXPECT_THAT(ErrorOf([&] { map(rounded, Precision::kBFloat16); }), HasSubstr("expected float32"));
   EXPECT_THAT(ErrorOf([&] { map(x, Precision::kBFloat16, torch::kBFloat16); }), HasSubstr("results in BFloat16"));
   const Layer layer(AttentionSpec{}, kRagged, 40, 2);
@@ -155,7 +157,21 @@ TEST_F(RoundedRows, AreNotReadWhereMoreThanProductsReadThem) {
   }
 }
 
-TEST(RoundedRowsWithoutAmx, AreNone) {
+// Of maps in any precision, with AVX512_BF16 or tiles.
+TEST(RoundedRowsOfThisMachine, GoFromMapsToAttention) {
+  if (!Supports(Operands::kBFloat16)) GTEST_SKIP() << "this CPU has no instructions for bfloat16";
+  const torch::NoGradGuard no_grad;
+  const Layer layer(AttentionSpec{}, kRagged, 40, 2);
+  const Tensor x = torch::randn({204, 40});
+  for (const Precision precision : {Precision::kFloat32, Precision::kBFloat16, Precision::kInt8}) {
+    SCOPED_TRACE(Name(precision));
+    const Tensor rows = layer.before(x, precision), rounded = layer.before(x, precision, torch::kBFloat16);
+    EXPECT_TRUE(SameBits(rounded, rows.to(torch::kBFloat16)));
+    EXPECT_TRUE(SameBits(SelfAttention(rounded, layer.options), SelfAttention(rows, layer.options)));
+  }
+}
+
+TEST(RoundedRowsWithoutAmx, GoToNoMap) {
   if (ActiveAmxTiles() != AmxTiles::kNone) GTEST_SKIP() << "this machine has tiles";
   const torch::NoGradGuard no_grad;
   EXPECT_EQ(RowType(Precision::kBFloat16), torch::kFloat32);

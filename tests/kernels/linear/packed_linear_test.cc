@@ -94,6 +94,25 @@ TEST_P(PackedLinearTest, RowsDoNotDependOnTheCall) {
   }
 }
 
+// Results in bfloat16 are those in float32, rounded.
+TEST_P(PackedLinearTest, MayRoundItsResults) {
+  constexpr int64_t kRows = kMostPackedRows + 40;
+  for (const MapShape& shape : kMapShapes) {
+    SCOPED_TRACE(::testing::Message() << shape.out << " from " << shape.in);
+    const PackedLayer layer(shape, kRows);
+    const PackedLinear linear = layer.Packed(precision(), shape);
+    std::vector<float> want(kRows * shape.out);
+    linear.Run(kRows, layer.x.data(), want.data(), {});
+    std::vector<BFloat16> rounded(want.size()), got(want.size());
+    RoundRows(want.data(), shape.out, kRows, shape.out, rounded.data());
+    for (const int threads : {1, 3}) {
+      SetThreads(threads);
+      linear.Run(kRows, layer.x.data(), got.data(), {});
+      EXPECT_EQ(std::memcmp(got.data(), rounded.data(), got.size() * sizeof(BFloat16)), 0) << threads << " threads";
+    }
+  }
+}
+
 // The formula of packed_linear.h in double, with the same rounded factors.
 TEST_P(PackedLinearTest, AgreesWithDouble) {
   for (const MapShape& shape : kMapShapes) {

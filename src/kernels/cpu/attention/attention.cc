@@ -331,9 +331,11 @@ void Require(Operands operands) {
 
 void RunAttentionForward(const AttentionForward& call) {
   Require(call.operands);
-  if ((call.rounded_query.data || call.rounded_out.data) &&
-      (call.operands != Operands::kBFloat16 || AmxTilesOf(call.operands) == AmxTiles::kNone))
-    Fail("attention: rows in bfloat16 are for products of bfloat16 in AMX tiles");
+  const bool rounds = call.operands == Operands::kBFloat16;
+  if ((call.rounded_query.data || call.rounded_out.data) && !rounds)
+    Fail("attention: rows in bfloat16 are for products of bfloat16");
+  if (call.rounded_out.data && AmxTilesOf(call.operands) == AmxTiles::kNone)
+    Fail("attention: results in bfloat16 are for products in AMX tiles");
   ForEachUnit(call, nullptr, RunForward);
 }
 

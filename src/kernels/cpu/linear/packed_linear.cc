@@ -84,13 +84,22 @@ void PackedLinear::RunPiece(int64_t rows, const float* x, float* y, std::optiona
   if (function) ApplyFunction(*function, {y, static_cast<size_t>(rows * out())}, y);
 }
 
+void PackedLinear::RunPiece(int64_t rows, const float* x, BFloat16* y, std::optional<UnaryFunction> function) const {
+  float* unrounded = WorkspaceOf(WorkspaceUse::kInner, rows * out() * sizeof(float));
+  if (in_bytes() && !function)
+    return Dequantize(MultiplyBytes(rows, QuantizeRows(x, rows, in_), unrounded, {}), unrounded, y);
+  RunPiece(rows, x, unrounded, function);
+  RoundRows(unrounded, out(), rows, out(), y);
+}
+
 void PackedLinear::RunBothInBytes(const PackedLinear& first, UnaryFunction function, const PackedLinear& second,
                                   int64_t rows, const float* x, float* inner, float* y) {
   QuantizedRows bytes = QuantizeRows(x, rows, first.in());
   const Dequantization call = first.MultiplyBytes(rows, bytes, inner, function);
   // The product has read what was there.
   bytes.numbers = reinterpret_cast<uint8_t*>(WorkspaceOf(WorkspaceUse::kLowFactor, rows * second.in()));
-  Requantize(call, inner, bytes.numbers, bytes.scales);
+  const auto requantize = first.out() == second.in() ? Requantize : RequantizeGated;
+  requantize(call, inner, bytes.numbers, bytes.scales);
   Dequantize(second.MultiplyBytes(rows, bytes, y, {}), y);
 }
 
@@ -104,7 +113,9 @@ void PackedLinear::Run(int64_t rows, const BFloat16* x, float* y, std::optional<
   RunRounded(rows, x, y, function);
 }
 void PackedLinear::Run(int64_t rows, const float* x, BFloat16* y, std::optional<UnaryFunction> function) const {
-  RunRounded(rows, x, y, function);
+  if (rounds()) return RunRounded(rows, x, y, function);
+  ForPiecesOfRows(rows, in_amx_tiles(),
+                  [&](int64_t begin, int64_t count) { RunPiece(count, x + begin * in_, y + begin * out(), function); });
 }
 
 void RunBoth(const PackedLinear& first, UnaryFunction function, const PackedLinear& second, int64_t rows,
@@ -132,10 +143,13 @@ void RunBothGated(const PackedLinear& first, UnaryFunction function, const Packe
   const int64_t columns = second.in();
   const bool rounded = second.rounds();
   ForPiecesOfRows(rows, first.in_amx_tiles(), [&](int64_t begin, int64_t count) {
-    float* inner = WorkspaceOf(WorkspaceUse::kInner, count * 2 * columns * sizeof(float));
+    const float* x_rows = x + begin * first.in();
+    float *y_rows = y + begin * second.out(),
+          *inner = WorkspaceOf(WorkspaceUse::kInner, count * 2 * columns * sizeof(float));
+    if (first.in_bytes() && second.in_bytes())
+      return PackedLinear::RunBothInBytes(first, function, second, count, x_rows, inner, y_rows);
     float* gated = WorkspaceOf(WorkspaceUse::kGated, count * columns * sizeof(float));
-    first.Run(count, x + begin * first.in(), inner, {});
-    float* y_rows = y + begin * second.out();
+    first.Run(count, x_rows, inner, {});
     if (rounded) {
       auto* gated_rows = reinterpret_cast<BFloat16*>(gated);
       GateRows(function, inner, count, columns, gated_rows);

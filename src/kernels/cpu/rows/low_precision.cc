@@ -144,27 +144,46 @@ struct RowDequantization {
   const int32_t* weight_sums;
 };
 
-// Columns [first, first + columns) of a row, whose sums begin at y.
-void DequantizeRow(const Dequantization& call, int64_t row, int64_t first, int64_t columns, float* y) {
+// Columns [first, first + columns) of a row, whose sums begin at `sums`; out may be there too.
+template <class T>
+HWY_INLINE void DequantizeRowTo(const Dequantization& call, int64_t row, int64_t first, int64_t columns,
+                                const float* sums, T* out) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(kTag));
   const RowDequantization value(call, call.rows[row], first);
-  for (int64_t c = 0; c < columns; c += lanes) StorePart(value(y, c, columns - c), y + c, columns - c);
+  for (int64_t c = 0; c < columns; c += lanes) StorePart(value(sums, c, columns - c), out + c, columns - c);
+}
+void DequantizeRow(const Dequantization& call, int64_t row, int64_t first, int64_t columns, float* y) {
+  DequantizeRowTo(call, row, first, columns, y, y);
+}
+void DequantizeAndRoundRow(const Dequantization& call, int64_t row, int64_t columns, const float* sums, BFloat16* out) {
+  DequantizeRowTo(call, row, 0, columns, sums, out);
 }
 
-void RequantizeRow(const Dequantization& call, int64_t row, int64_t columns, float* y, uint8_t* out, RowScale& scale) {
+// gated: with as many columns behind the first ones, which the function's values are multiplied by.
+template <bool gated>
+HWY_INLINE void RequantizeColumns(const Dequantization& call, int64_t row, int64_t columns, float* y, uint8_t* out,
+                                  RowScale& scale) {
   WithFunction(*call.function, [&](auto of) {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(kTag));
-    const RowDequantization value(call, call.rows[row], 0);
+    const RowDequantization value(call, call.rows[row], 0), gate(call, call.rows[row], gated ? columns : 0);
     RowRange range;
     for (int64_t c = 0; c < columns; c += lanes) {
       const int64_t n = columns - c;
-      const Float v = ValueForBytes<decltype(of)::value>(value(y, c, n));
+      Float v = ValueForBytes<decltype(of)::value>(value(y, c, n));
+      if constexpr (gated) v = hn::Mul(v, gate(y + columns, c, n));
       StorePart(v, y + c, n);
       // Behind the last column is a value of no sum.
       range.Add(HWY_LIKELY(n >= lanes) ? v : LoadPart(y + c, n));
     }
     QuantizeWithin(range, y, columns, out, scale);
   });
+}
+void RequantizeRow(const Dequantization& call, int64_t row, int64_t columns, float* y, uint8_t* out, RowScale& scale) {
+  RequantizeColumns<false>(call, row, columns, y, out, scale);
+}
+void RequantizeGatedRow(const Dequantization& call, int64_t row, int64_t columns, float* y, uint8_t* out,
+                        RowScale& scale) {
+  RequantizeColumns<true>(call, row, columns, y, out, scale);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -178,7 +197,9 @@ HWY_EXPORT(SplitRow);
 HWY_EXPORT(QuantizeRow);
 HWY_EXPORT(QuantizeWeightRow);
 HWY_EXPORT(DequantizeRow);
+HWY_EXPORT(DequantizeAndRoundRow);
 HWY_EXPORT(RequantizeRow);
+HWY_EXPORT(RequantizeGatedRow);
 
 void RoundRows(const float* x, int64_t x_stride, int64_t rows, int64_t columns, BFloat16* out) {
   ForEachRow(rows, [&](int64_t row) {
@@ -227,10 +248,25 @@ void Dequantize(const Dequantization& call, float* y) {
   });
 }
 
+void Dequantize(const Dequantization& call, const float* sums, BFloat16* out) {
+  const int64_t columns = static_cast<int64_t>(call.bias.size());
+  ForEachRow(static_cast<int64_t>(call.rows.size()), [&](int64_t row) {
+    HWY_DYNAMIC_DISPATCH(DequantizeAndRoundRow)(call, row, columns, sums + row * columns, out + row * columns);
+  });
+}
+
 void Requantize(const Dequantization& call, float* y, uint8_t* out, RowScale* scales) {
   const int64_t columns = static_cast<int64_t>(call.bias.size());
   ForEachRow(static_cast<int64_t>(call.rows.size()), [&](int64_t row) {
     HWY_DYNAMIC_DISPATCH(RequantizeRow)(call, row, columns, y + row * columns, out + row * columns, scales[row]);
+  });
+}
+
+void RequantizeGated(const Dequantization& call, float* y, uint8_t* out, RowScale* scales) {
+  const int64_t columns = static_cast<int64_t>(call.bias.size()) / 2;
+  ForEachRow(static_cast<int64_t>(call.rows.size()), [&](int64_t row) {
+    HWY_DYNAMIC_DISPATCH(RequantizeGatedRow)
+    (call, row, columns, y + row * 2 * columns, out + row * columns, scales[row]);
   });
 }
 
