@@ -55,7 +55,10 @@ def compute(case, generator):
     loss = loss_of(case)
     # CosineSimilarityLoss takes its labels as float32.
     dims = case.get("options", {}).get("dims", [WIDTH])
-    value = sum(loss.compute_loss_from_embeddings([column[:, :dim] for column in columns], labels).double() for dim in dims)
+    # Distances are between vectors as a Normalize leaves them; cosines are the same either way.
+    behind = torch.nn.functional.normalize if case["loss"] == "triplet" else torch.nn.Identity()
+    value = sum(loss.compute_loss_from_embeddings([behind(column[:, :dim]) for column in columns], labels).double()
+                for dim in dims)
     value.backward()
     return {**case, "vectors": [column.tolist() for column in columns], "value": value.item(),
             "gradients": [column.grad.tolist() for column in columns]}

@@ -83,7 +83,9 @@ void AddBenchAttention(CLI::App& bench, CommonFlags& common) {
       ->group(group);
   command->add_option("--heads", flags->bench.heads, "heads")->check(IntegerIn(1, 4096))->group(group);
   command->add_option("--head_dim", flags->bench.head_dim, "width of a head")->check(IntegerIn(1, 256))->group(group);
-  command->add_option("--batch", flags->bench.batch, "sequences a call")->check(IntegerIn(1, 1 << 20))->group(group);
+  command->add_option("--batch,--batch_size", flags->bench.batch, "sequences a call")
+      ->check(IntegerIn(1, 1 << 20))
+      ->group(group);
   command->add_option("--dtype", flags->dtypes, "what query, key and value are multiplied in; repeat it for several")
       ->delimiter(',')
       ->check(OneOf({"float32", "bfloat16"}))
@@ -119,7 +121,7 @@ void AddBenchModel(CLI::App& bench, CommonFlags& common) {
       ->delimiter(',')
       ->check(IntegerIn(1, INT32_MAX))
       ->group(group);
-  command->add_option("--batch_size", flags->bench.batch_size, "of them in a call")
+  command->add_option("--batch_size,--batch", flags->bench.batch_size, "of them in a call")
       ->check(IntegerIn(1, 1 << 20))
       ->group(group);
   command
@@ -188,7 +190,7 @@ void AddBenchTrain(CLI::App& bench, CommonFlags& common) {
       ->delimiter(',')
       ->check(IntegerIn(1, INT32_MAX))
       ->group(group);
-  command->add_option("--batch_size", flags->bench.batch_size, "sequences a step")
+  command->add_option("--batch_size,--batch", flags->bench.batch_size, "sequences a step")
       ->check(IntegerIn(1, 1 << 20))
       ->group(group);
   AddMeasuringFlags(*command, flags->bench.runs, flags->no_machine, flags->json);

@@ -457,7 +457,7 @@ ConvertResult RunConvert(const ConvertOptions& options) {
   const HeldLog warnings;
   CheckConvert(options);
   const std::string& model = options.model_name_or_path;
-  SentenceModules::Read(model);  // what it cannot be used with is told before the work
+  if (SentenceModules::MakeVectors(model)) SentenceModules::Read(model);  // what does not serve is told before the work
   Work work{.options = options, .folder = model, .source = SentenceModules::EncoderFolder(model)};
   work.report = {{"model", Shown(options.model_name_or_path, PATH_MAX)},
                  {"output", Shown(options.output_dir, PATH_MAX)},

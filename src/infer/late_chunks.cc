@@ -10,7 +10,8 @@
 namespace lshformer {
 namespace {
 
-// A pass has so much of its length in common with each of its neighbours, half of which each counts.
+// A pass has so much of its length, or more with the last, in common with each of its neighbours, half of which each
+// counts.
 constexpr size_t kOverlapShare = 4;
 
 Encoding PassOf(const Encoding& tokens, size_t begin, size_t end, const TextTemplate::Form& around) {
@@ -28,10 +29,12 @@ std::vector<ChunkQuery::Pass> PassesOf(const Encoding& tokens, const TextTemplat
   const size_t overlap = room / kOverlapShare, step = std::max<size_t>(1, room - overlap);
   std::vector<ChunkQuery::Pass> passes;
   for (size_t begin = 0, first = 0; first < size;) {
-    const size_t end = std::min(begin + room, size), last = end == size ? size : std::max(first + 1, end - overlap / 2);
+    const size_t end = std::min(begin + room, size), next = std::min(begin + step, size - room);
+    // The middle of what this pass and the next have in common. The last one is as long as the others, and so has more.
+    const size_t last = end == size ? size : std::max(first + 1, end - (end - next) / 2);
     passes.push_back({PassOf(tokens, begin, end, around), begin, first, last});
     first = last;
-    begin = std::min(begin + step, size - room);  // the last pass is as long as the others
+    begin = next;
   }
   return passes;
 }

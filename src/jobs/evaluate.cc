@@ -10,6 +10,7 @@
 #include "base/digest.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/folder_lock.h"
 #include "base/logging.h"
 #include "data/glue.h"
 #include "data/passages/text_groups.h"
@@ -362,7 +363,11 @@ Figures RunEvaluate(const EvaluateJob& job) {
   UseMatmulPrecision(job.model.matmul_precision);
   const std::shared_ptr<Communicator> processes = JoinProcesses(job.meeting);
   const bool first = processes == nullptr || processes->first();
-  if (!job.output_dir.empty() && first) MakeFolder(job.output_dir);
+  std::optional<FolderLock> lock;
+  if (!job.output_dir.empty() && first) {
+    lock.emplace(job.output_dir, Marked("output_dir"));
+    MakeFolder(job.output_dir);
+  }
   const std::string& folder = job.model.model_name_or_path;
   const std::shared_ptr<const SentenceModules> modules =
       job.task == kSimilarity ? SentenceModules::Read(folder) : nullptr;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "base/writing.h"
 #include "data/file_kind.h"
 #include "io/safetensors.h"
+#include "io/weight_files.h"
 #include "jobs/inspect_batch.h"
 #include "jobs/model_source.h"
 #include "models/model.h"
@@ -77,6 +79,13 @@ ModelOutput ForwardOrSay(Model& model, const PackedBatch& batch, const ForwardOp
   }
 }
 
+// An encoder that was saved without its pooler has one that is drawn, which says nothing.
+bool HasPooler(const std::string& folder) {
+  const std::vector<std::string> names = WeightFiles(folder).names();
+  return std::any_of(names.begin(), names.end(),
+                     [](const std::string& name) { return name.find("pooler.") != std::string::npos; });
+}
+
 }  // namespace
 
 void RunInspect(const InspectOptions& options) {
@@ -87,7 +96,7 @@ void RunInspect(const InspectOptions& options) {
   const Task task = NamedTask(options.task, options.model_name_or_path);
   std::optional<AttentionChange> change;
   const ModelPtr model = LoadModel(
-      options.model_name_or_path, task, 0, /*require_head=*/true,
+      options.model_name_or_path, task, 0, /*require_head=*/task != Task::kEncoder,
       [&](ModelConfig& config) { change = ChangeAttention(options.model_name_or_path, options.attention, config); });
   WarnOfAttention(*model, change);
   const auto [batch, labelled] = ReadInspectBatch(options.input, model->config(), LabelKindOf(task, model->config()),
@@ -108,7 +117,8 @@ void RunInspect(const InspectOptions& options) {
     output.Add("cu_choices", DType::kI32, {static_cast<int64_t>(choices.size())}, choices.data(),
                choices.size() * sizeof(int32_t));
   output.Add("last_hidden_state", result.last_hidden_state);
-  output.Add("pooler_output", result.pooler_output);
+  if (task != Task::kEncoder || HasPooler(options.model_name_or_path))
+    output.Add("pooler_output", result.pooler_output);
   for (size_t layer = 0; layer < result.hidden_states.size(); ++layer)
     output.Add(fmt::format("hidden_states.{}", layer), result.hidden_states[layer]);
   for (size_t layer = 0; layer < result.attentions.size(); ++layer)

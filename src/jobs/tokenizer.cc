@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/folder_lock.h"
 #include "base/json.h"
 #include "base/logging.h"
 #include "base/progress.h"
@@ -159,7 +160,8 @@ void RunTokenizerVectors(const WordVectorOptions& options) {
 
 void RunTokenizerTrain(const TokenizerTrainOptions& options) {
   const HeldLog warnings;
-  if (!options.overwrite_output_dir && !IsEmptyFolder(options.output_dir)) {
+  const FolderLock lock(options.output_dir, Marked("output_dir"));
+  if (!options.overwrite_output_dir && !IsEmptyButForLock(options.output_dir)) {
     Fail("{}: the folder is not empty; {} replaces its tokenizer", InputName(options.output_dir),
          OptionName{"overwrite_output_dir"});
   }

@@ -176,16 +176,17 @@ std::vector<Option<ModelConfig>> TokenOptions() {
           Integer("type_vocab_size", &M::type_vocab_size, 1, kMostTypes, "kinds of segments"), AttendedPadding()};
 }
 
-void RefuseOtherVariants(const Json& other, std::string_view where) {
+void RefuseOtherPositions(const Json& other, std::string_view where) {
   const std::string positions =
       HasValue(other, "position_embedding_type") ? GetString(other, "position_embedding_type", where) : "absolute";
   if (positions != "absolute")
     Fail("{}: \"position_embedding_type\": expected \"absolute\", got \"{}\"", where, Shown(positions));
+}
+
+void RefuseOtherVariants(const Json& other, std::string_view where) {
   for (const char* key : {"is_decoder", "add_cross_attention"})
     if (HasValue(other, key) && GetBool(other, key, where))
       Fail("{}: \"{}\": expected false (encoders only), got true", where, key);
-  if (HasValue(other, "tie_word_embeddings") && !GetBool(other, "tie_word_embeddings", where))
-    Fail("{}: \"tie_word_embeddings\": expected true, got false", where);
 }
 
 void CheckParameterCount(double parameters, std::string_view where) {

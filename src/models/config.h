@@ -115,7 +115,9 @@ Option<ModelConfig> PositionsOption(int64_t Own::*member, std::string help) {
 
 // For a family's check. Error naming `where`.
 void CheckParameterCount(double parameters, std::string_view where);  // 32 GB of weights at most
-// Variants of HF's encoders that change the result and are not computed here: decoders, relative positions …
+// Variants of HF's encoders that change the result and are not computed here: decoders, and of those that have a table
+// of positions relative ones (HF's other models do not heed the key).
 void RefuseOtherVariants(const Json& other, std::string_view where);
+void RefuseOtherPositions(const Json& other, std::string_view where);
 
 }  // namespace lshformer

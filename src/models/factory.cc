@@ -21,7 +21,17 @@ const char* ArchitectureOf(const Family& family, Task task) {
   Fail("a model of type \"{}\" has no head for this task, only {}", family.model_type, fmt::join(names, ", "));
 }
 
+// Only what predicts words has a decoder.
+void RefuseUntiedDecoder(const ModelConfig& config, Task task) {
+  if (task != Task::kMaskedLm && task != Task::kPretraining) return;
+  if (HasValue(config.other, "tie_word_embeddings") && !GetBool(config.other, "tie_word_embeddings", "config.json"))
+    Fail(
+        "config.json: \"tie_word_embeddings\": expected true, got false: models whose decoder has weights of its own "
+        "are not read");
+}
+
 ModelPtr Build(const Family& family, ModelConfig config, Task task, const ParameterMap& parameters) {
+  RefuseUntiedDecoder(config, task);
   config.architectures = {ArchitectureOf(family, task)};
   return family.build(std::move(config), task, parameters);
 }

@@ -36,7 +36,7 @@ void AdjustForward(ForwardOptions& forward) {
 PredictTask TaskOf(const std::string& folder, const std::string& task) {
   if (!task.empty()) return ParsePredictTask(task);
   // A Sentence-Transformers folder is for vectors, whatever head the encoder was trained with.
-  if (std::filesystem::exists(folder + "/modules.json")) return PredictTask::kFeatureExtraction;
+  if (SentenceModules::MakeVectors(folder)) return PredictTask::kFeatureExtraction;
   const std::string path = folder + "/config.json";
   const ModelConfig config = ReadModelConfig(path);
   switch (TaskFromArchitectures(config, path)) {

@@ -265,6 +265,14 @@ void TextNormalizer::KeepPrecompiled() {
   std::erase_if(steps_, [](const Step& step) { return !std::holds_alternative<Precompiled>(step); });
 }
 
+void TextNormalizer::UseAlbertSteps(bool lowercase, bool strip_accents) {
+  KeepPrecompiled();
+  std::vector<Step> steps{Replace{U"``", U"\""}, Replace{U"''", U"\""}};
+  if (strip_accents) steps.insert(steps.end(), {Decompose{.compatible = true}, StripAccents{}});
+  if (lowercase) steps.emplace_back(Lowercase{});
+  steps_.insert(steps_.begin(), steps.begin(), steps.end());
+}
+
 void TextNormalizer::Apply(const StripAccents&, NormalizedText& text) {
   std::erase_if(text, [](const NormalizedCharacter& character) { return IsCombiningMark(character.c); });
 }
@@ -321,26 +329,5 @@ void TextNormalizer::Apply(const Precompiled& step, NormalizedText& text) {
 
 bool TextNormalizer::lowercases() const { return Has<Lowercase>(); }
 bool TextNormalizer::strips_accents() const { return Has<StripAccents>(); }
-
-void TextNormalizer::SetLowercase(bool lowercase) {
-  if (lowercase == lowercases()) return;
-  std::erase_if(steps_, [](const Step& step) { return std::holds_alternative<Lowercase>(step); });
-  if (!lowercase) return;
-  const auto table = std::find_if(steps_.begin(), steps_.end(),
-                                  [](const Step& step) { return std::holds_alternative<Precompiled>(step); });
-  steps_.insert(table, Lowercase{});
-}
-
-void TextNormalizer::SetStripAccents(bool strip_accents) {
-  if (strip_accents == strips_accents()) return;
-  std::erase_if(steps_, [](const Step& step) {
-    return std::holds_alternative<StripAccents>(step) || std::holds_alternative<Decompose>(step);
-  });
-  if (!strip_accents) return;
-  const auto after_replacing = std::find_if(steps_.begin(), steps_.end(),
-                                            [](const Step& step) { return !std::holds_alternative<Replace>(step); });
-  const auto decompose = steps_.insert(after_replacing, Decompose{.compatible = true});
-  steps_.insert(decompose + 1, StripAccents{});
-}
 
 }  // namespace lshformer

@@ -43,11 +43,11 @@ class TextNormalizer {
 
   void KeepPrecompiled();  // of the steps the tables of characters alone
 
-  // What AlbertTokenizer's settings ask for, whatever the file says: lower case, decomposition and removal of accents.
+  // What AlbertTokenizer makes of its settings before the tables of characters: quotation marks, decomposition and
+  // removal of accents, lower case.
+  void UseAlbertSteps(bool lowercase, bool strip_accents);
   bool lowercases() const;
   bool strips_accents() const;
-  void SetLowercase(bool lowercase);
-  void SetStripAccents(bool strip_accents);
 
  private:
   struct Replace {

@@ -112,8 +112,9 @@ torch::Tensor RankingLoss(const VectorGroups& groups, const torch::Tensor& vecto
 
 torch::Tensor Distances(const torch::Tensor& x, const torch::Tensor& y) { return (x - y).norm(2, 1); }
 
-torch::Tensor TripletLoss(const torch::Tensor& vectors, const GroupRoles& roles, double margin) {
+torch::Tensor TripletLoss(const torch::Tensor& all, const GroupRoles& roles, double margin) {
   if (roles.negatives.empty()) Fail("the triplet loss needs a negative in some group of a batch");
+  const torch::Tensor vectors = Normalized(all);
   const torch::Tensor near = Distances(Rows(vectors, roles.anchors), Rows(vectors, roles.positives));
   const torch::Tensor of = Numbers(roles.negative_of);
   const torch::Tensor far = Distances(Rows(vectors, roles.anchors).index_select(0, of), Rows(vectors, roles.negatives));

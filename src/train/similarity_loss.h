@@ -8,7 +8,7 @@
 //   cosent           log(1 + Σ over i, j with y_i < y_j of e^(s c(a_i, p_i) − s c(a_j, p_j)))
 //   mnrl             mean over i of −log(e^(s c(a_i, p_i)) / Σ over x in C of e^(s c(a_i, x)))      in-batch negatives
 //   mnrl_symmetric   the mean of mnrl and the same the other way round: each positive among the anchors
-//   triplet          mean over the negatives n of max(0, ‖a − p‖ − ‖a − n‖ + margin)
+//   triplet          mean over the negatives n of max(0, ‖â − p̂‖ − ‖â − n̂‖ + margin), v̂ = v / ‖v‖
 //
 // In mnrl a candidate with the text of p_i is no negative of a_i, nor is a positive whose anchor has the text of a_i.
 //
@@ -17,7 +17,8 @@
 //                    are of length 1 with v / ‖v‖ in place of v
 //
 // Sources: Reimers and Gurevych 2019; Su 2022 (CoSENT); Henderson et al. 2017 (mnrl); Kusupati et al. 2022
-// (matryoshka); Reimers and Gurevych 2020 (the teacher). Values and gradients are Sentence-Transformers'.
+// (matryoshka); Reimers and Gurevych 2020 (the teacher). Values and gradients are Sentence-Transformers', of models
+// that end in a Normalize, as those that are saved here do.
 //
 // Gradient caching (Gao et al. 2021): the loss needs all vectors of a batch, a graph of all of them would not fit. So
 // vectors are computed in pieces without a graph, and in the backward each piece again with one: the gradient is that

@@ -38,7 +38,7 @@ class BenchModelTest : public ::testing::Test {
 
 TEST_F(BenchModelTest, OneRowPerLengthAndAttention) {
   const CommandResult result =
-      Bench({"--lengths", "7,32", "--batch_size", "3", "--attention", "dense", "--attention", "simhash"});
+      Bench({"--lengths", "7,32", "--batch", "3", "--attention", "dense", "--attention", "simhash"});
   ASSERT_EQ(result.status, 0) << result.err;
   const Json rows = ParseJson(result.out, "stdout")["results"];
   ASSERT_EQ(rows.size(), 4u);

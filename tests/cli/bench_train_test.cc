@@ -23,7 +23,7 @@ CommandResult BenchTraining(const std::vector<std::string>& more) {
                                  "--no_machine",
                                  "--runs",
                                  "2",
-                                 "--batch_size",
+                                 "--batch",
                                  "3",
                                  "--config_overrides",
                                  "vocab_size=50,hidden_size=16,num_hidden_layers=1,num_attention_heads=2,intermediate_"

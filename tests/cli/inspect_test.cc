@@ -8,7 +8,9 @@
 #include <map>
 #include <numeric>
 
+#include "base/files.h"
 #include "io/safetensors.h"
+#include "io/weight_files.h"
 #include "models/config.h"
 #include "util/command.h"
 #include "util/temp_folder.h"
@@ -131,6 +133,33 @@ TEST(InspectTest, ReadsText) {
     EXPECT_EQ(result.status, 1);
     EXPECT_EQ(result.err, "lshformer: " + input + ":2: \"text\" has no tokens: it is blank\n");
   }
+}
+
+// What is drawn anew says nothing of a model.
+TEST(InspectTest, AnEncoderSavedWithoutItsPoolerHasNone) {
+  const std::string model = std::string(LSHFORMER_SOURCE_DIR) + "/tests/golden/models/encoder";
+  const TempFolder folder;
+  folder.Write("model/config.json", ReadFile(model + "/config.json"));
+  const std::string input = folder.Write("b.jsonl", "{\"input_ids\": [5, 6, 7]}\n");
+  const auto inspect = [&](const std::string& from) {
+    const std::string output = folder / "out.safetensors";
+    const auto result =
+        RunCommand({LSHFORMER_BINARY, "inspect", "--model_name_or_path", from, "--input", input, "--output", output});
+    EXPECT_EQ(result.status, 0) << result.err;
+    const SafetensorsFile file(output);
+    const TensorView* states = file.Find("last_hidden_state");
+    return std::pair(std::vector(states->bytes.begin(), states->bytes.end()), file.Find("pooler_output") != nullptr);
+  };
+  const WeightFiles whole(model);
+  std::vector<NamedTensor> kept;
+  for (const std::string& name : whole.names())
+    if (name.find("pooler") == std::string::npos) kept.push_back({name, *whole.Find(name)});
+  WriteSafetensors(folder / "model/model.safetensors", kept);
+  const auto [want, pooled] = inspect(model);
+  const auto [got, drawn] = inspect(folder / "model");
+  EXPECT_EQ(got, want);
+  EXPECT_TRUE(pooled);
+  EXPECT_FALSE(drawn);
 }
 
 TEST(InspectTest, FailsWithOneLine) {

@@ -45,6 +45,14 @@ TEST_F(TwoRunsTest, AFolderInUseIsLeftAlone) {
     EXPECT_EQ(Fails(Train("run", more), 1), error);
   }
   EXPECT_EQ(Fails({LSHFORMER_BINARY, "quickstart", "--output_dir", folder_ / "run"}, 1), error);
+  EXPECT_EQ(Fails({LSHFORMER_BINARY, "evaluate", "--task", "fill-mask", "--model_name_or_path", folder_ / "run",
+                   "--validation_file", folder_ / "none.txt", "--output_dir", folder_ / "run"},
+                  1),
+            error);
+  EXPECT_EQ(Fails({LSHFORMER_BINARY, "tokenizer", "train", "--input", folder_ / "none.txt", "--output_dir",
+                   folder_ / "run", "--overwrite_output_dir"},
+                  1),
+            error);
   EXPECT_EQ(All("run"), before);
   // What writes nothing needs no lock.
   Succeeds(Pretrain("run", {"--dry_run"}));

@@ -121,6 +121,10 @@ TEST_F(LateChunksTest, LongTextsAreReadInPassesThatOverlap) {
     EXPECT_LE(pass.last, pass.begin + pass.text.ids.size() - 2);
     next = pass.last;
   }
+  // 24 tokens a pass begin at 0, 18, 36 and, the last one as long, 46: each counts up to the middle of what two share.
+  std::vector<std::pair<size_t, size_t>> counted;
+  for (const ChunkQuery::Pass& pass : query.value.passes) counted.emplace_back(pass.begin, pass.last);
+  EXPECT_EQ(counted, (std::vector<std::pair<size_t, size_t>>{{0, 21}, {18, 39}, {36, 53}, {46, 70}}));
   EXPECT_EQ(next, 70U);
   const std::vector<ChunkVector> chunks = ChunksOf(pipeline, text);
   ASSERT_EQ(chunks.size(), 70U);

@@ -79,8 +79,16 @@ TEST(PassageIndex, DamageIsFound) {
   EXPECT_THAT(error(2, 8, int64_t{3}), HasSubstr("passage 3 of 5"));
   EXPECT_THAT(error(1, 16, int32_t{-3}), HasSubstr("passage 2 of 5"));
   EXPECT_THAT(error(1, 20, int32_t{2}), HasSubstr("passage 2 of 5"));
-  EXPECT_THAT(error(4, 32 + 4, std::numeric_limits<float>::quiet_NaN()), HasSubstr("passage 5 of 5"));
-  EXPECT_THAT(error(4, 32 + 8, -std::numeric_limits<float>::infinity()), HasSubstr("passage 5 of 5"));
+  EXPECT_THAT(error(4, kPassageHeadBytes + 4, std::numeric_limits<float>::quiet_NaN()), HasSubstr("passage 5 of 5"));
+  // Any bit of a passage, its checksum or its vector.
+  const auto row = static_cast<size_t>(PassageIndex(path).bytes_of(2));
+  for (size_t offset = 0; offset < static_cast<size_t>(kPassageHeadBytes) + kColumns * sizeof(float); ++offset) {
+    if (offset >= 40 && offset < static_cast<size_t>(kPassageHeadBytes)) continue;  // zeros that nobody reads
+    for (int bit = 0; bit < 8; ++bit) {
+      const auto flipped = static_cast<char>(whole[row + offset] ^ (1 << bit));
+      EXPECT_THAT(error(2, offset, flipped), HasSubstr("passage 3 of 5")) << "byte " << offset << ", bit " << bit;
+    }
+  }
 }
 
 TEST(PassageIndex, DamageIsFoundOnAnyNumberOfThreads) {
@@ -144,9 +152,9 @@ TEST(PassageIndex, RefusesOtherFiles) {
   WriteFileAtomically(path, whole.substr(0, whole.size() - 1));  // half a row is none
   EXPECT_EQ(OpenError(path), path + ": is cut: it has 3 passages of 4");
   std::string other = whole;
-  other.replace(other.find("\"version\":1"), 11, "\"version\":7");
+  other.replace(other.find("\"version\":2"), 11, "\"version\":7");
   WriteFileAtomically(path, other);
-  EXPECT_NE(OpenError(path).find("is an index of version 7, this program has 1"), std::string::npos);
+  EXPECT_NE(OpenError(path).find("is an index of version 7, this program has 2"), std::string::npos);
 }
 
 }  // namespace

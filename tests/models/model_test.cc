@@ -88,6 +88,16 @@ TEST(ParameterCountTest, BertLshPaper) {
   EXPECT_EQ(ParametersByBlock(*model), blocks);
 }
 
+// Only what predicts words has a decoder that could have weights of its own.
+TEST(CreateModelTest, UntiedDecodersAreRefused) {
+  ModelConfig config = SmallConfig();
+  config.other = {{"tie_word_embeddings", false}};
+  CreateModel(config, Task::kSequenceClassification, 1);
+  for (const Task task : {Task::kMaskedLm, Task::kPretraining})
+    EXPECT_THAT(ErrorOf([&] { CreateModel(config, task, 1); }),
+                ::testing::HasSubstr("\"tie_word_embeddings\": expected true, got false"));
+}
+
 TEST(CreateModelTest, DrawsFromSeedAndNameAlone) {
   ModelConfig config = SmallConfig();
   const ModelPtr first = CreateModel(config, Task::kMaskedLm, 7), again = CreateModel(config, Task::kMaskedLm, 7);

@@ -191,6 +191,26 @@ TEST(SentenceModules, TheEncoderMayHaveAFolderOfItsOwn) {
   EXPECT_EQ(SentenceModules::ModuleFolders(folder.path()), (std::vector<std::string>{"0_Transformer", "1_Pooling"}));
 }
 
+// Other models of the library have a modules.json too: they are read as any model's folder, and are asked for no
+// vector.
+TEST(SentenceModules, OfOtherModelsAreNoneForVectors) {
+  SentenceFolder folder;
+  EXPECT_FALSE(SentenceModules::MakeVectors(folder.path()));
+  folder.Add("SpladePooling", "{}", "sparse_encoder.models.");
+  for (const char* type : {"CrossEncoder", "SparseEncoder"}) {
+    folder.Write("config_sentence_transformers.json", std::string(R"({"model_type": ")") + type + "\"}");
+    EXPECT_FALSE(SentenceModules::MakeVectors(folder.path())) << type;
+    EXPECT_NE(folder.Error(), "") << type;
+  }
+  EXPECT_EQ(SentenceModules::ModuleFolders(folder.path()), std::vector<std::string>{"1_SpladePooling"});
+  for (const char* settings : {R"({"model_type": "SentenceTransformer"})", "{}"}) {
+    folder.Write("config_sentence_transformers.json", settings);
+    EXPECT_TRUE(SentenceModules::MakeVectors(folder.path())) << settings;
+  }
+  std::filesystem::remove(folder / "config_sentence_transformers.json");
+  EXPECT_TRUE(SentenceModules::MakeVectors(folder.path()));
+}
+
 TEST(SentenceModules, WhatIsNotKnownIsRefusedByName) {
   const auto list = [](const std::string& modules) {
     SentenceFolder folder;

@@ -135,6 +135,22 @@ TEST(UnigramTest, StepsOfTheNormaliserCarryPlaces) {
   EXPECT_THAT(encoding.offsets, ElementsAre(Pair(0, 1), Pair(0, 1), Pair(2, 3), Pair(5, 7), Pair(8, 9)));
 }
 
+// AlbertTokenizer makes its parts of its settings and their defaults: here the file has Metaspace alone, no steps, and
+// another unknown piece.
+TEST(UnigramTest, OfAnAlbertTokenizerTheSettingsCount) {
+  const auto encode = [](const std::string& settings, const std::string& text) {
+    const auto tokenizer = LoadJson(UnigramJson(), R"({"tokenizer_class": "AlbertTokenizer")" + settings + "}");
+    return tokenizer->Encode(text, {}, {.add_special_tokens = false});
+  };
+  const Encoding words = encode("", "Á  b ");
+  EXPECT_THAT(words.ids, ElementsAre(9, 5, 7));
+  EXPECT_THAT(words.offsets, ElementsAre(Pair(0, 1), Pair(3, 4), Pair(3, 4)));
+  EXPECT_THAT(encode(R"(, "do_lower_case": false)", "A").ids, ElementsAre(5, 1));
+  EXPECT_THAT(encode(R"(, "keep_accents": true)", "á").ids, ElementsAre(5, 1));
+  EXPECT_THAT(encode(R"(, "add_prefix_space": false)", "ab").ids, ElementsAre(8));
+  EXPECT_THAT(Bare(UnigramJson(), "A").ids, ElementsAre(5, 0)) << "no class: the file counts";
+}
+
 TEST(UnigramTest, WhatIsNotSupportedIsRefusedByName) {
   EXPECT_THAT(ErrorWith("/normalizer", {{"type", "Prepend"}, {"prepend", "x"}}),
               HasSubstr("tokenizer.json: \"normalizer\": the type \"Prepend\" is not supported"));

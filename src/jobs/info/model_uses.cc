@@ -64,8 +64,8 @@ Json LayerKinds(const ModelConfig& config) {
 }
 
 Json SentenceFolder(const std::string& folder) {
+  if (!SentenceModules::MakeVectors(folder)) return nullptr;
   const std::shared_ptr<const SentenceModules> modules = SentenceModules::Read(folder);
-  if (!modules) return nullptr;
   return Json{{"encoder", modules->encoder_folder()}, {"modules", modules->Names()},
               {"normalized", modules->Normalizes()},  {"similarity", Name(modules->similarity())},
               {"prompts", modules->PromptNames()},    {"default_prompt", modules->Prompt({})}};

@@ -148,7 +148,7 @@ void Stop(Appender& appender, const CorpusIndexPlace& place) {
 
 std::string LockFolder(const std::string& index) {
   const std::filesystem::path path(FollowLinks(index));
-  return (path.parent_path() / (".lshformer-" + path.filename().string() + ".index")).string();
+  return (path.parent_path() / (".lshformer-" + path.filename().string())).string();
 }
 
 }  // namespace

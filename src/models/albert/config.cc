@@ -104,6 +104,7 @@ void SetAlbertDefaults(ModelConfig& config) {
 
 void CheckAlbertConfig(const ModelConfig& config, std::string_view where) {
   RefuseOtherVariants(config.other, where);
+  RefuseOtherPositions(config.other, where);
   const A& own = config.own<A>();
   if (!own.parameter_sharing.empty() && own.num_hidden_groups != 1 && own.num_hidden_groups != GroupCount(config))
     Fail("{}: \"num_hidden_groups\": expected {} with \"parameter_sharing\" \"{}\" and {} layers, got {}", where,

@@ -22,6 +22,7 @@ std::vector<Option<ModelConfig>> BertOptions() {
 
 void CheckBertConfig(const ModelConfig& config, std::string_view where) {
   RefuseOtherVariants(config.other, where);
+  RefuseOtherPositions(config.other, where);
   CheckParameterCount(ParameterCount(config), where);
 }
 

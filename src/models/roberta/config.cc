@@ -40,6 +40,7 @@ void CompleteRobertaConfig(ModelConfig& config, std::string_view) {
 
 void CheckRobertaConfig(const ModelConfig& config, std::string_view where) {
   RefuseOtherVariants(config.other, where);
+  RefuseOtherPositions(config.other, where);
   if (config.max_position_embeddings < 1)
     Fail(
         "{}: \"max_position_embeddings\": expected at least {} (\"pad_token_id\" {}: positions begin behind it), got "

@@ -43,13 +43,17 @@ void CheckPath(const std::string& path, const std::string& where) {
     Fail("{}: \"path\": expected one inside the folder, got \"{}\"", where, Shown(path));
 }
 
+std::string PathOf(const Json& module, const std::string& where) {
+  if (!module.contains("path")) Fail("{}: \"path\" is missing", where);
+  std::string path = GetString(module, "path", where);
+  CheckPath(path, where);
+  return path;
+}
+
 ModuleEntry EntryOf(const Json& json, const std::string& folder, const std::string& where) {
-  if (!json.is_object()) Fail("{}: expected an object, got {}", where, ShownValue(json));
-  for (const char* key : {"path", "type"})
-    if (!json.contains(key)) Fail("{}: \"{}\" is missing", where, key);
   ModuleEntry entry;
-  entry.path = GetString(json, "path", where);
-  CheckPath(entry.path, where);
+  entry.path = PathOf(json, where);
+  if (!json.contains("type")) Fail("{}: \"type\" is missing", where);
   entry.kind = KindOf(GetString(json, "type", where), where);
   const fs::path plain = (fs::path(folder) / entry.path).lexically_normal();
   entry.folder = (plain.has_filename() ? plain : plain.parent_path()).string();
@@ -162,6 +166,19 @@ class ModuleWeights {
   std::set<std::string> taken_;
 };
 
+// Objects of modules.json, each with what an error calls it.
+std::vector<std::pair<Json, std::string>> ModulesOf(const std::string& folder) {
+  const std::string path = folder + "/modules.json", where = Shown(path, 120);
+  const Json json = ReadJsonFile(path);
+  if (!json.is_array()) Fail("{}: expected a list, got {}", where, ShownValue(json));
+  std::vector<std::pair<Json, std::string>> modules;
+  for (const Json& module : json) {
+    modules.emplace_back(module, fmt::format("{}[{}]", where, modules.size()));
+    if (!module.is_object()) Fail("{}: expected an object, got {}", modules.back().second, ShownValue(module));
+  }
+  return modules;
+}
+
 // Modules that work on the text's vector and leave it there.
 void CheckNames(const Json& json, const std::string& where) {
   for (const char* key : {"module_input_name", "module_output_name"})
@@ -176,13 +193,10 @@ const char* ModeName(Pooling mode) { return KnownMode(mode).name.data(); }
 std::string_view PoolingKey(Pooling mode) { return KnownMode(mode).older_key; }
 
 std::vector<ModuleEntry> ReadModuleEntries(const std::string& folder) {
-  const std::string path = folder + "/modules.json", where = Shown(path, 120);
-  const Json json = ReadJsonFile(path);
-  if (!json.is_array()) Fail("{}: expected a list, got {}", where, ShownValue(json));
+  const std::string where = Shown(folder + "/modules.json", 120);
   std::vector<ModuleEntry> entries;
   std::set<std::string> folders;
-  for (const Json& module : json) {
-    const std::string place = fmt::format("{}[{}]", where, entries.size());
+  for (const auto& [module, place] : ModulesOf(folder)) {
     entries.push_back(EntryOf(module, folder, place));
     const ModuleEntry& entry = entries.back();
     std::error_code error;
@@ -198,6 +212,16 @@ std::vector<ModuleEntry> ReadModuleEntries(const std::string& folder) {
   }
   if (entries.size() < 2) Fail("{}: there is no Pooling: a text has no vector of its own", where);
   return entries;
+}
+
+std::vector<std::string> ReadModulePaths(const std::string& folder) {
+  std::vector<std::string> paths;
+  for (const auto& [module, place] : ModulesOf(folder)) {
+    std::string path = PathOf(module, place);
+    if (const fs::path plain = fs::path(path).lexically_normal(); !plain.empty() && plain != ".")
+      paths.push_back(std::move(path));
+  }
+  return paths;
 }
 
 void RefuseUnknownKeys(const Json& object, std::initializer_list<std::string_view> known, const std::string& where) {

@@ -22,6 +22,9 @@ struct ModuleEntry {
 // absolute, leads out of the folder, or is that of another module with files.
 std::vector<ModuleEntry> ReadModuleEntries(const std::string& folder);
 
+// The paths in modules.json but the folder's own, whatever the modules are. Error where one leads out of the folder.
+std::vector<std::string> ReadModulePaths(const std::string& folder);
+
 const char* ModeName(Pooling mode);  // as in a Pooling's config.json
 
 std::string_view PoolingKey(Pooling mode);  // of a switch in the older form of that file

@@ -123,6 +123,15 @@ double SimilarityOf(Similarity similarity, std::span<const float> a, std::span<c
   return -sum;
 }
 
+bool SentenceModules::MakeVectors(const std::string& folder) {
+  if (!Exists(folder + "/modules.json")) return false;
+  const std::string settings = folder + "/config_sentence_transformers.json";
+  if (!Exists(settings)) return true;
+  const Json json = ReadJsonObject(settings);
+  return !json.contains("model_type") ||
+         (json.at("model_type") != "CrossEncoder" && json.at("model_type") != "SparseEncoder");
+}
+
 std::shared_ptr<const SentenceModules> SentenceModules::Read(const std::string& folder) {
   if (!Exists(folder + "/modules.json")) return nullptr;
   auto modules = std::make_shared<SentenceModules>();
@@ -139,11 +148,7 @@ std::string SentenceModules::EncoderFolder(const std::string& folder) {
 }
 
 std::vector<std::string> SentenceModules::ModuleFolders(const std::string& folder) {
-  std::vector<std::string> paths;
-  if (!Exists(folder + "/modules.json")) return paths;
-  for (const ModuleEntry& entry : ReadModuleEntries(folder))
-    if (entry.folder != folder) paths.push_back(entry.path);
-  return paths;
+  return Exists(folder + "/modules.json") ? ReadModulePaths(folder) : std::vector<std::string>();
 }
 
 void SentenceModules::ReadModules(const std::string& folder) {

@@ -59,6 +59,9 @@ struct VectorChanges {
 
 class SentenceModules {
  public:
+  // Whether the folder has a modules.json, and not one of a CrossEncoder or SparseEncoder, which is read as any
+  // model's.
+  static bool MakeVectors(const std::string& folder);
   // nullptr: the folder has no modules.json.
   static std::shared_ptr<const SentenceModules> Read(const std::string& folder);
 

@@ -87,24 +87,22 @@ void ReadUnigramDecoder(const Json& json, const std::string& path, UnigramOption
   options.decoder = ReadMetaspace(JsonPart(json, "decoder", "Metaspace", path), path + ": \"decoder\"");
 }
 
-// AlbertTokenizer makes all this from its settings, whatever the file says.
-void ApplyAlbertSettings(const Json& config, const std::string& path, UnigramOptions& options) {
-  if (HasValue(config, "do_lower_case")) options.normalizer.SetLowercase(GetBool(config, "do_lower_case", path));
-  if (HasValue(config, "keep_accents")) options.normalizer.SetStripAccents(!GetBool(config, "keep_accents", path));
-  if (!HasValue(config, "add_prefix_space")) return;
-  const auto prepend =
-      GetBool(config, "add_prefix_space", path) ? Metaspace::Prepend::kAlways : Metaspace::Prepend::kNever;
-  for (std::optional<Metaspace>* metaspace : {&options.metaspace, &options.decoder})
-    if (*metaspace) (*metaspace)->prepend = prepend;
-}
-
-// XLMRobertaTokenizer makes all but the pieces and the table of characters of its settings.
-void UseXlmRobertaParts(const Json& config, const std::string& path, UnigramOptions& options) {
-  options.normalizer.KeepPrecompiled();
+void UseMetaspace(const Json& config, const std::string& path, UnigramOptions& options) {
   options.splits_at_spaces = true;
   const bool adds_space = GetBoolOr(config, "add_prefix_space", path, true);
   options.metaspace = Metaspace{adds_space ? Metaspace::Prepend::kAlways : Metaspace::Prepend::kNever};
   options.decoder = options.metaspace;
+}
+
+// AlbertTokenizer and XLMRobertaTokenizer make all but the pieces and the table of characters of their settings.
+void UseAlbertParts(const Json& config, const std::string& path, UnigramOptions& options) {
+  options.normalizer.UseAlbertSteps(GetBoolOr(config, "do_lower_case", path, true),
+                                    !GetBoolOr(config, "keep_accents", path, false));
+  UseMetaspace(config, path, options);
+}
+void UseXlmRobertaParts(const Json& config, const std::string& path, UnigramOptions& options) {
+  options.normalizer.KeepPrecompiled();
+  UseMetaspace(config, path, options);
 }
 
 // A piece that is found whole in a text.
@@ -146,16 +144,16 @@ UnigramModel ReadUnigramJson(const Json& json, const std::string& path, const Js
   UnigramModel model = ReadPieces(json["model"], path);
   options.normalizer = TextNormalizer(JsonPartOrNull(json, "normalizer"), path);
   const std::string config_path = (std::filesystem::path(path).parent_path() / kTokenizerConfigFile).string();
-  if (options.tokenizer_class == TokenizerClass::kXlmRoberta) {
-    UseXlmRobertaParts(config, config_path, options);
-    constexpr int32_t kXlmRobertaUnknown = 3;  // whatever the file says
-    if (model.pieces.size() <= kXlmRobertaUnknown) Fail("{}: expected more than {} pieces", path, kXlmRobertaUnknown);
-    model.unk_id = kXlmRobertaUnknown;
+  const bool albert = options.tokenizer_class == TokenizerClass::kAlbert;
+  if (albert || options.tokenizer_class == TokenizerClass::kXlmRoberta) {
+    albert ? UseAlbertParts(config, config_path, options) : UseXlmRobertaParts(config, config_path, options);
+    const int32_t unknown = albert ? 1 : 3;  // whatever the file says
+    if (model.pieces.size() <= unknown) Fail("{}: expected more than {} pieces", path, unknown);
+    model.unk_id = unknown;
   } else {
     ReadPreTokenizer(JsonPartOrNull(json, "pre_tokenizer"), path + ": \"pre_tokenizer\"", options);
     ReadUnigramDecoder(json, path, options);
   }
-  if (options.tokenizer_class == TokenizerClass::kAlbert) ApplyAlbertSettings(config, path, options);
   ReadJsonCommon(json, model.pieces, path, config, options);
   return model;
 }
