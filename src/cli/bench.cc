@@ -83,9 +83,7 @@ void AddBenchAttention(CLI::App& bench, CommonFlags& common) {
       ->group(group);
   command->add_option("--heads", flags->bench.heads, "heads")->check(IntegerIn(1, 4096))->group(group);
   command->add_option("--head_dim", flags->bench.head_dim, "width of a head")->check(IntegerIn(1, 256))->group(group);
-  command->add_option("--batch,--batch_size", flags->bench.batch, "sequences a call")
-      ->check(IntegerIn(1, 1 << 20))
-      ->group(group);
+  command->add_option("--batch", flags->bench.batch, "sequences a call")->check(IntegerIn(1, 1 << 20))->group(group);
   command->add_option("--dtype", flags->dtypes, "what query, key and value are multiplied in; repeat it for several")
       ->delimiter(',')
       ->check(OneOf({"float32", "bfloat16"}))

@@ -13,6 +13,8 @@ namespace lshformer {
 // To the nearest bfloat16, of two equally near ones to the even one; NaN stays NaN, what is too large becomes infinite.
 // x: [rows, columns] with row stride x_stride; out: contiguous.
 void RoundRows(const float* x, int64_t x_stride, int64_t rows, int64_t columns, BFloat16* out);
+// The same of contiguous rows into work memory of the calling thread (WorkspaceUse::kLowFactor).
+const BFloat16* RoundRows(const float* x, int64_t rows, int64_t columns);
 
 // x as the sum of parts, each the nearest bfloat16 to what those before it leave (kernels/cpu/linear/split_linear.h).
 // x: [rows, columns] with row stride x_stride; parts: of each as many, contiguous. fits[row]: 1, or 0 where a number of

@@ -64,7 +64,9 @@ torch::ScalarType LayerAttention::OperandType(const ForwardContext& context) con
   if (SharesTokens(context.split)) return torch::kFloat32;  // as messages have it
   const bool only_multiplies = context.attentions == nullptr && context.attention_hook == nullptr &&
                                OnlyMultiplies(*spec_, {.cu_seqlens = context.sequences->cu_seqlens});
-  return only_multiplies ? lshformer::OperandType(OperandsOf(context.precision)) : torch::kFloat32;
+  if (!only_multiplies) return torch::kFloat32;
+  // What turns does so where it lies: a second tensor in bfloat16 takes memory, and pays in tiles alone.
+  return place_.rotary ? RowType(context.precision) : lshformer::OperandType(OperandsOf(context.precision));
 }
 
 torch::ScalarType LayerAttention::InputType(const ForwardContext& context) const {

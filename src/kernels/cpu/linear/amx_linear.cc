@@ -78,12 +78,6 @@ void MultiplyInAmxTiles(const ProductOf<BFloat16>& product, AmxTiles tiles) {
 RoundedAmxLinear::RoundedAmxLinear(AmxTiles tiles, const float* weight, const float* bias, int64_t out, int64_t in)
     : tiles_(tiles), in_(in), bias_(bias, bias + out), weight_(PackRounded(weight, out, in)) {}
 
-const BFloat16* RoundedAmxLinear::RoundedRows(int64_t rows, const float* x) const {
-  auto* rounded = reinterpret_cast<BFloat16*>(WorkspaceOf(WorkspaceUse::kLowFactor, rows * in_ * sizeof(BFloat16)));
-  RoundRows(x, in_, rows, in_, rounded);
-  return rounded;
-}
-
 void RoundedAmxLinear::Multiply(int64_t rows, const BFloat16* x,
                                 const std::function<void(const SumBlock&)>& finish) const {
   MultiplyPacked({&weight_, {x}, in_ * static_cast<int64_t>(sizeof(BFloat16)), rows, kOnePair, tiles_}, finish);
@@ -94,11 +88,11 @@ void RoundedAmxLinear::Run(int64_t rows, const BFloat16* x, float* y, std::optio
 }
 
 void RoundedAmxLinear::Run(int64_t rows, const float* x, float* y, std::optional<UnaryFunction> function) const {
-  Run(rows, RoundedRows(rows, x), y, function);
+  Run(rows, RoundRows(x, rows, in_), y, function);
 }
 
 void RoundedAmxLinear::Run(int64_t rows, const float* x, BFloat16* y, std::optional<UnaryFunction> function) const {
-  Multiply(rows, RoundedRows(rows, x), [&](const SumBlock& block) {
+  Multiply(rows, RoundRows(x, rows, in_), [&](const SumBlock& block) {
     AddBiasAndApply({.rows = block.rows,
                      .columns = block.columns,
                      .x = block.sums,

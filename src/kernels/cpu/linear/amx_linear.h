@@ -44,7 +44,6 @@ class RoundedAmxLinear : public AmxLinear {
   const RoundedAmxLinear* Rounded() const override { return this; }
 
  private:
-  const BFloat16* RoundedRows(int64_t rows, const float* x) const;
   void Multiply(int64_t rows, const BFloat16* x, const std::function<void(const SumBlock&)>& finish) const;
   AmxTiles tiles_;
   int64_t in_;

@@ -77,9 +77,7 @@ void PackedLinear::RunPiece(int64_t rows, const float* x, float* y, std::optiona
   if (precision_ == Precision::kFloat32) {
     weight_->Multiply(rows, x, in_, bias_.data(), y, out());
   } else {
-    auto* rounded = reinterpret_cast<BFloat16*>(WorkspaceOf(WorkspaceUse::kLowFactor, rows * in_ * sizeof(BFloat16)));
-    RoundRows(x, in_, rows, in_, rounded);
-    weight_->Multiply(rows, rounded, in_, bias_.data(), y, out());
+    weight_->Multiply(rows, RoundRows(x, rows, in_), in_, bias_.data(), y, out());
   }
   if (function) ApplyFunction(*function, {y, static_cast<size_t>(rows * out())}, y);
 }

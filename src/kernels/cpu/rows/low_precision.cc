@@ -207,6 +207,12 @@ void RoundRows(const float* x, int64_t x_stride, int64_t rows, int64_t columns, 
   });
 }
 
+const BFloat16* RoundRows(const float* x, int64_t rows, int64_t columns) {
+  auto* out = reinterpret_cast<BFloat16*>(WorkspaceOf(WorkspaceUse::kLowFactor, rows * columns * sizeof(BFloat16)));
+  RoundRows(x, columns, rows, columns, out);
+  return out;
+}
+
 void SplitRows(const float* x, int64_t x_stride, int64_t rows, int64_t columns, std::span<BFloat16* const> parts,
                float least, uint8_t* fits) {
   ForEachRow(rows, [&](int64_t row) {
