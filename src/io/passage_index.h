@@ -1,12 +1,11 @@
 // A file of vectors of passages that grows at its end: what a search reads, mapped into memory.
 //
-//   kIndexFrontBytes                        an object of JSON, filled up with blanks and a line end:
+//   kIndexFrontBytes                     an object of JSON, filled up with blanks and a line end:
 //     "format", "version", "columns"     this format's name, 2, numbers a vector
 //     "settings"                         what decides the vectors
 //     "complete"                         null, or {"rows", "documents", "corpus"}: of a file that has all passages of a
 //                                        corpus with this digest
-//   kPassageHeadBytes and columns · 4      a passage: Passage as it lies in memory (little-endian), a uint64 checksum
-//   of
+//   kPassageHeadBytes and columns · 4    a passage: Passage as it lies in memory (little-endian), a uint64 checksum of
 //                                        it and the vector, zeros; the vector as float32
 //
 // Passages of a document stand together, documents in the order of their corpus. Rows behind the complete ones are from
@@ -45,8 +44,8 @@ class PassageIndex {
   PassageIndex& operator=(const PassageIndex&) = delete;
 
   // Reads all rows. Error naming the row (from 1) and the file where one is none that a PassageWriter wrote: another
-  // checksum, a place that is negative or ends before it begins, documents or lines that descend, a
-  // number that is not finite.
+  // checksum, a place that is negative or ends before it begins, documents or lines that descend, a number that is not
+  // finite.
   void Check() const;
 
   const IndexFront& front() const { return front_; }
