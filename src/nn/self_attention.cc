@@ -49,14 +49,8 @@ std::shared_ptr<AttentionOptions> LayerAttention::OptionsOf(const TokenSplit* sp
   options->drawn = drawn_;
   options->directions = directions_;
   if (split == nullptr) return options;
-  const int first = options->first_head = split->FirstHead(split->rank());
-  const int heads = options->heads = split->own_heads();
-  if (!spec_->heads.empty()) {
-    const auto begin = spec_->heads.begin() + first;
-    options->spec = std::make_shared<const AttentionSpec>(OfHeads({begin, begin + heads}, "attention"));
-  }
-  if (directions_.key.defined())
-    options->directions = {directions_.key.narrow(0, first, heads), directions_.query.narrow(0, first, heads)};
+  *options = OfHeads(*options, split->FirstHead(split->rank()), split->own_heads());
+  options->drawn = drawn_;  // which is of these heads alone
   return options;
 }
 

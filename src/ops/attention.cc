@@ -355,6 +355,20 @@ void ForEachSequence(const torch::Tensor& qkv, const AttentionOptions& options, 
 
 }  // namespace
 
+AttentionOptions OfHeads(const AttentionOptions& options, int first, int heads) {
+  AttentionOptions some = options;
+  some.heads = heads;
+  some.first_head += first;
+  some.drawn = nullptr;  // is of all
+  if (!options.spec->heads.empty()) {
+    const auto begin = options.spec->heads.begin() + first;
+    some.spec = std::make_shared<const AttentionSpec>(OfHeads({begin, begin + heads}, "attention"));
+  }
+  for (torch::Tensor* directions : {&some.directions.key, &some.directions.query})
+    if (directions->defined()) *directions = directions->narrow(0, first, heads);
+  return some;
+}
+
 int64_t StoredDirections::version() const {
   int64_t changes = 0;
   for (const torch::Tensor* part : {&key, &query})
@@ -403,8 +417,48 @@ Operands OperandsOf(Precision precision) {
 
 int SlicesOf(const AttentionSpec& spec) { return SharesKeys(spec) ? 2 : 3; }
 
+namespace {
+
+// Of a forward alone. All where plans are small; else as few as keep every thread at work on heads of its own.
+int HeadsAtATime(const AttentionOptions& options, const AttentionShape& shape) {
+  constexpr int64_t kRowsPlanned = 1 << 17;  // heads · tokens
+  if (torch::GradMode::is_enabled() || !AnySparse(*options.spec, shape)) return options.heads;
+  const int64_t tokens = std::max<int64_t>(1, options.cu_seqlens().back());
+  return static_cast<int>(std::clamp<int64_t>(kRowsPlanned / tokens, int64_t{3} * Threads(), INT32_MAX));
+}
+
+// heads: at a time. Heads have nothing to do with one another, so this changes no bit.
+torch::Tensor SomeHeadsAtATime(const torch::Tensor& qkv, const AttentionOptions& options, int heads) {
+  const AttentionShape shape = Shape(options, qkv);
+  torch::Tensor out =
+      torch::empty({qkv.size(0), int64_t{shape.heads} * shape.head_dim}, qkv.options().dtype(options.out_type));
+  for (int first = 0; first < shape.heads; first += heads) {
+    const AttentionOptions some = OfHeads(options, first, std::min(heads, shape.heads - first));
+    const torch::Tensor lse = torch::empty({qkv.size(0), some.heads}, qkv.options().dtype(torch::kFloat32));
+    OperatorCall call = CallOf(options, qkv, out, lse);
+    const auto move_on = [&](auto&... tensors) {
+      ((tensors.data += tensors.data == nullptr ? 0 : first * tensors.head_stride), ...);
+    };
+    move_on(call.query, call.key, call.value, call.out);
+    move_on(call.rounded_query, call.rounded_key, call.rounded_value, call.rounded_out);
+    call.spec = some.spec.get();
+    call.shape.heads = some.heads;
+    call.shape.first_head = some.first_head;
+    const std::shared_ptr<const Projections> numbers = Numbers(some, call.shape);
+    call.projections = numbers.get();
+    call.count = options.counts != nullptr;
+    const OperatorResult result = RunOperator(call);
+    if (options.counts) *options.counts += result.counts;
+  }
+  return out;
+}
+
+}  // namespace
+
 torch::Tensor SelfAttention(const torch::Tensor& qkv, OptionsPtr options) {
   Check(qkv, *options);
+  if (const int heads = HeadsAtATime(*options, Shape(*options, qkv)); heads < options->heads)
+    return SomeHeadsAtATime(qkv, *options, heads);
   return SelfAttentionOp::apply(qkv, std::move(options));
 }
 

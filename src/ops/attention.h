@@ -65,6 +65,9 @@ struct AttentionOptions {
   const std::vector<int32_t>& cu_seqlens() const { return sequences->cu_seqlens; }
 };
 
+// The same of some of the heads: `first`, counted among those that `options` has, and `heads` from there on.
+AttentionOptions OfHeads(const AttentionOptions& options, int first, int heads);
+
 // bfloat16 stays itself; under int8 attention is bfloat16 where BFloat16Pays(), else float32; float32 on tiles is
 // split under MatmulPrecision::kHigh and bfloat16 under kMedium.
 Operands OperandsOf(Precision precision);
@@ -78,7 +81,8 @@ int SlicesOf(const AttentionSpec& spec);
 // options.out_type. That may be kBFloat16 without gradients, with bfloat16 operands in AMX tiles; qkv may be of
 // OperandType where OnlyMultiplies (kernels/execution.h). Both rounded as maps and kernels round, which changes no
 // other bit.
-// Forward and gradient of a sequence do not depend on its batch-mates, bit for bit. head_dim 1 … 256.
+// Forward and gradient of a sequence do not depend on its batch-mates, bit for bit. head_dim 1 … 256. Without gradients
+// heads of long texts are planned and computed a few at a time: a plan takes memory for each of its heads.
 torch::Tensor SelfAttention(const torch::Tensor& qkv, std::shared_ptr<const AttentionOptions> options);
 
 // The readable form, any floating type, n × n scores: the oracle, and the source of recorded attention maps. Per
