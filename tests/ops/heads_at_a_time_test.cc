@@ -33,8 +33,8 @@ std::vector<Case> Cases() {
   clustered.directions = Directions::kStored;
   const AttentionSpec stored{.kind = clustered};
   std::vector<AttentionSpec> heads(kHeads, stored);
-  heads[1] = heads[7] = AttentionSpec{.kind = ClusteredAttention{
-                            .cluster = {128}, .open = {1}, .groups = 2, .directions = Directions::kStored}};
+  heads[1] = heads[7] = AttentionSpec{
+      .kind = ClusteredAttention{.cluster = {128}, .open = {1}, .groups = 2, .directions = Directions::kStored}};
   return {{"drawn", drawn},
           {"stored", stored, true},
           {"by_head", OfHeads(heads, "test"), true},
