@@ -22,7 +22,7 @@ const char* ArchitectureOf(const Family& family, Task task) {
 }
 
 // Only what predicts words has a decoder.
-void RefuseUntiedDecoder(const ModelConfig& config, Task task) {
+void RequireTiedDecoder(const ModelConfig& config, Task task) {
   if (task != Task::kMaskedLm && task != Task::kPretraining) return;
   if (HasValue(config.other, "tie_word_embeddings") && !GetBool(config.other, "tie_word_embeddings", "config.json"))
     Fail(
@@ -31,7 +31,7 @@ void RefuseUntiedDecoder(const ModelConfig& config, Task task) {
 }
 
 ModelPtr Build(const Family& family, ModelConfig config, Task task, const ParameterMap& parameters) {
-  RefuseUntiedDecoder(config, task);
+  RequireTiedDecoder(config, task);
   config.architectures = {ArchitectureOf(family, task)};
   return family.build(std::move(config), task, parameters);
 }

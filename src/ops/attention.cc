@@ -138,18 +138,23 @@ void Check(const torch::Tensor& qkv, const AttentionOptions& options) {
          c10::str(qkv.strides()));
 }
 
+// `call` is one of the heads of `options`.
+OperatorResult Run(const AttentionOptions& options, OperatorCall call) {
+  const std::shared_ptr<const Projections> numbers = Numbers(options, call.shape);
+  call.projections = numbers.get();
+  call.count = options.counts != nullptr;
+  OperatorResult result = RunOperator(call);
+  if (options.counts) *options.counts += result.counts;
+  return result;
+}
+
 struct SelfAttentionOp : torch::autograd::Function<SelfAttentionOp> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& qkv, OptionsPtr options) {
     const AttentionShape shape = Shape(*options, qkv);
     torch::Tensor out =
         torch::empty({qkv.size(0), shape.heads * shape.head_dim}, qkv.options().dtype(options->out_type));
     torch::Tensor lse = torch::empty({qkv.size(0), shape.heads}, qkv.options().dtype(torch::kFloat32));
-    const std::shared_ptr<const Projections> numbers = Numbers(*options, shape);
-    OperatorCall call = CallOf(*options, qkv, out, lse);
-    call.projections = numbers.get();
-    call.count = options->counts != nullptr;
-    OperatorResult result = RunOperator(call);
-    if (options->counts) *options->counts += result.counts;
+    OperatorResult result = Run(*options, CallOf(*options, qkv, out, lse));
     const auto state = c10::make_intrusive<AttentionState>();
     state->planned = std::move(result.planned);
     state->options = std::move(options);
@@ -444,11 +449,7 @@ torch::Tensor SomeHeadsAtATime(const torch::Tensor& qkv, const AttentionOptions&
     call.spec = some.spec.get();
     call.shape.heads = some.heads;
     call.shape.first_head = some.first_head;
-    const std::shared_ptr<const Projections> numbers = Numbers(some, call.shape);
-    call.projections = numbers.get();
-    call.count = options.counts != nullptr;
-    const OperatorResult result = RunOperator(call);
-    if (options.counts) *options.counts += result.counts;
+    Run(some, call);
   }
   return out;
 }

@@ -62,15 +62,15 @@ TEST_P(HeadsAtATime, ChangeNoBit) {
   if (GetParam().stored)
     options.directions = {torch::randn({kHeads, kHeadDim, kHeadDim}), torch::randn({kHeads, kHeadDim, kHeadDim})};
   const Tensor qkv = torch::randn({kTokens, SlicesOf(GetParam().spec) * kHeads * kHeadDim});
-  const auto attend = [&](AttentionCounts& into, bool keeps_draws) {
+  const auto attend = [&](AttentionCounts& into) {
     auto mine = std::make_shared<AttentionOptions>(options);
     mine->counts = &into;
-    if (keeps_draws) mine->drawn = std::make_shared<DrawnProjections>();
+    mine->drawn = std::make_shared<DrawnProjections>();
     return SelfAttention(qkv, mine);
   };
-  const Tensor want = attend(of_all, true);
+  const Tensor want = attend(of_all);
   const torch::NoGradGuard no_grad;
-  EXPECT_TRUE(torch::equal(attend(counts, true), want));
+  EXPECT_TRUE(torch::equal(attend(counts), want));
   EXPECT_EQ(counts.pairs_total, of_all.pairs_total);
   EXPECT_EQ(counts.pairs_computed, of_all.pairs_computed);
   EXPECT_EQ(counts.selection_flops, of_all.selection_flops);
