@@ -53,11 +53,11 @@ constexpr Shape kLevelShapes[] = {{16, 8, 16, 1, 16, false, 128, 8},
                                   {16, 16, 64, 1, 16, false, 128, 8},
                                   {16, 8, 64, 1, 16, true, 128, 8},
                                   {32, 8, 16, 1, 16, false, 256, 8}};
-constexpr Shape kLongBundledShapes[] = {
-    {64, 2, 16, 64, 32}, {64, 4, 16, 64, 32}, {64, 4, 16, 64, 32, true}, {64, 8, 16, 64, 32, true}};
+constexpr Shape kLongBundledShapes[] = {{64, 2, 16, 64, 32},       {64, 4, 16, 64, 32},  {64, 4, 16, 64, 32, true},
+                                        {64, 8, 16, 64, 32, true}, {64, 4, 128, 64, 32}, {64, 8, 64, 64, 32}};
 // Of all heads alike.
 constexpr Shape kLongAlike[] = {{16, 4, 16, 1, 16, true}};
-constexpr Shape kLevelsAlike[] = {{16, 16, 64, 1, 16, false, 128, 8}};
+constexpr Shape kLevelsAlike[] = {{16, 16, 64, 1, 16, false, 128, 8}, {64, 8, 64, 64, 32}};
 
 AttentionSpec WithShape(AttentionSpec spec, const Shape& shape) {
   auto& clustered = As<ClusteredAttention>(spec);

@@ -25,11 +25,11 @@ struct LevelCentroids {
 
 // One sequence under one head.
 struct UnitCentroids {
-  int stride = 0;                      // of vectors, in whole vectors of 16
-  std::vector<float> mean_queries;     // [groups][stride]: m
-  std::vector<LevelCentroids> levels;  // the largest clusters first
-  std::vector<int64_t> change_begins;  // [length + 1], by the position of a query
-  std::vector<CentroidChange> changes;
+  int stride = 0;                       // of vectors, in whole vectors of 16
+  std::vector<float> mean_queries;      // [groups][stride]: m
+  std::vector<LevelCentroids> levels;   // the largest clusters first
+  std::vector<int64_t> change_begins;   // [length + 1], by the position of a query
+  std::vector<CentroidChange> changes;  // of a query by cluster
 
   int64_t Bytes() const {
     auto bytes = static_cast<int64_t>(sizeof(float) * mean_queries.size() + sizeof(int64_t) * change_begins.size() +

@@ -277,8 +277,10 @@ class ClusteredUnit {
     pass.repeated_columns = true;
     pass.column_order = static_cast<int64_t>(parts_.orders.size());
     pass.tile_begin = static_cast<int64_t>(parts_.tiles.size());
-    for (int32_t row = 0; row < length_; row += kVectorFloats) {
-      const int32_t end = std::min(length_, row + kVectorFloats);
+    // More rows share gathered columns where windows overlap for the most part.
+    const int32_t rows = reach < 2 * kVectorFloats ? kVectorFloats : 2 * kVectorFloats;
+    for (int32_t row = 0; row < length_; row += rows) {
+      const int32_t end = std::min(length_, row + rows);
       Segment seen{pass.columns, pass.columns, false};
       const auto add = [&](int32_t position) {
         parts_.orders.push_back(position);

@@ -200,8 +200,6 @@ inline void ScoreCentroids(const UnitWork& work, const TilePass& pass, const Til
       hn::Store(logit == kMasked ? hn::Set(d, kMasked) : hn::Add(hn::Load(d, at), hn::Set(d, logit)), d, at);
     }
   }
-  constexpr int kElsewhere = 16;
-  float elsewhere[kElsewhere] = {};
   const int32_t first = begin % level.count;
   const int32_t* opened = plan.query_buckets.data() +
                           (int64_t{work.head()} * plan.hashes + level.opened_at) * plan.tokens + work.unit->token_begin;
@@ -215,12 +213,14 @@ inline void ScoreCentroids(const UnitWork& work, const TilePass& pass, const Til
       const int64_t* next = centroids.change_begins.data() + rows.positions[r + kRowsAhead];
       PrefetchRow(centroids.changes.data() + next[0], static_cast<int>(next[1] - next[0]));
     }
-    for (int64_t n = centroids.change_begins[position]; n < centroids.change_begins[position + 1]; ++n) {
-      // Which block a change is for cannot be foreseen: those of others change a number that nobody reads.
-      const CentroidChange& change = centroids.changes[n];
-      const auto c = static_cast<uint32_t>(change.cluster - level.first - first);
-      float* at = c < static_cast<uint32_t>(count) ? scores + c * stride + r : elsewhere + n % kElsewhere;
-      *at = change.logit == kMasked ? kMasked : *at + change.logit;
+    const CentroidChange* change = centroids.changes.data() + centroids.change_begins[position];
+    const CentroidChange* end = centroids.changes.data() + centroids.change_begins[position + 1];
+    const int32_t number = level.first + first;
+    change =
+        std::lower_bound(change, end, number, [](const CentroidChange& own, int32_t n) { return own.cluster < n; });
+    for (; change < end && change->cluster < number + count; ++change) {
+      float* at = scores + (change->cluster - number) * stride + r;
+      *at = change->logit == kMasked ? kMasked : *at + change->logit;
     }
   }
 }

@@ -1,5 +1,6 @@
 // What the windows of queries take out of clusters that they did not open.
 #include <algorithm>
+#include <bit>
 
 #include "kernels/cpu/attention/executor.h"
 #include "kernels/cpu/hashing/clusters.h"
@@ -45,68 +46,6 @@ HWY_INLINE FloatVec LogitsOf(FloatVec rests, FloatVec weights) {
   const FloatVec logarithms = hn::Log2(d, hn::IfThenZeroElse(hn::Lt(rests, hn::Zero(d)), rests));
   return hn::IfThenElse(none, hn::Set(d, kMasked), logarithms);
 }
-
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
-inline constexpr bool kKnowsSumsWithoutOne = true;
-
-// to[r] ← Σ weights of a cluster but that of key r, bit for bit as SumOutside adds them: the lane of the key that is
-// left out goes through the tree of SumOfLanes beside the sums of the other lanes. Room for a vector behind `to`.
-void SumsWithoutOne(const float* weights, int32_t count, float* to) {
-  const Floats d;
-  const auto part = [&](int32_t r) HWY_ATTR {
-    return hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(count - r)), hn::LoadU(d, weights + r));
-  };
-  FloatVec lanes = hn::Zero(d);
-  for (int32_t r = 0; r < count; r += kLanes) lanes = hn::Add(lanes, part(r));
-  constexpr int kOtherHalf = 0x4E, kOtherBlock = 0xB1;
-  const FloatVec eighth{_mm512_shuffle_f32x4(lanes.raw, lanes.raw, kOtherHalf)};
-  const FloatVec of_two = hn::Add(lanes, eighth);
-  const FloatVec fourth{_mm512_shuffle_f32x4(of_two.raw, of_two.raw, kOtherBlock)};
-  const FloatVec of_four = hn::Add(of_two, fourth), second = hn::Shuffle1032(of_four);
-  const FloatVec of_eight = hn::Add(of_four, second), next = hn::Shuffle2301(of_eight);
-  for (int32_t left_out = 0; left_out < count; left_out += kLanes) {
-    FloatVec sum = hn::Zero(d);
-    for (int32_t r = 0; r < count; r += kLanes)
-      if (r != left_out) sum = hn::Add(sum, part(r));
-    sum = hn::Add(hn::Add(hn::Add(hn::Add(sum, eighth), fourth), second), next);
-    hn::StoreU(sum, d, to + left_out);
-  }
-}
-#else
-inline constexpr bool kKnowsSumsWithoutOne = false;  // SumOfLanes has other trees
-inline void SumsWithoutOne(const float*, int32_t, float*) {}
-#endif
-
-// Changes, whose logarithms are taken in whole vectors.
-class ChangeList {
- public:
-  explicit ChangeList(std::vector<CentroidChange>& into) : into_(into) {}
-
-  void Add(int32_t cluster, float logit) { into_.push_back({cluster, logit}); }
-  // rest: the share that is left. weight: of the whole cluster.
-  void AddRest(int32_t cluster, float rest, float weight) {
-    places_[waiting_] = into_.size();
-    rests_[waiting_] = rest;
-    weights_[waiting_] = weight;
-    Add(cluster, kMasked);
-    if (++waiting_ == kLanes) Finish();
-  }
-  // Fills in the logits of those that wait.
-  void Finish() {
-    const Floats d;
-    std::fill(rests_ + waiting_, rests_ + kLanes, 1.0f);
-    hn::Store(LogitsOf(hn::Load(d, rests_), hn::Load(d, weights_)), d, rests_);
-    for (int i = 0; i < waiting_; ++i) into_[places_[i]].logit = rests_[i];
-    waiting_ = 0;
-  }
-  int64_t size() const { return static_cast<int64_t>(into_.size()); }
-
- private:
-  std::vector<CentroidChange>& into_;
-  int waiting_ = 0;
-  size_t places_[kLanes] = {};
-  alignas(64) float rests_[kLanes], weights_[kLanes] = {};
-};
 
 // What queries meet together but for their windows.
 class MeetingCounter {
@@ -168,6 +107,87 @@ class MeetingCounter {
   int64_t stride_;
 };
 
+// How much of each cluster's weight lies on the keys of a window that slides along the sequence, for every group of
+// queries. Weights are whole numbers of 2⁻³⁰ here: what comes and goes leaves nothing behind, in any order.
+class SlidingWindow {
+ public:
+  static constexpr float kUnit = 0x1p-30f;
+
+  SlidingWindow(const ClusterCall& call, const std::vector<ClusterScores>& scores, const UnitCentroids& centroids)
+      : call_(call), groups_(RoundUp(call.groups, kLanes)), rank_of_(call.length) {
+    for (int32_t r = 0; r < call.length; ++r) rank_of_[call.key_order[r]] = r;
+    const int32_t padded = RoundUp(call.length, kRowPadding);
+    weights_ = ThreadWorkspace().Get<float>(Slot::kScores, int64_t{groups_} * padded);
+    TransposeScaled(centroids.levels.back().weights.data(), call.length, call.groups, padded, groups_, 1 / kUnit,
+                    weights_);
+    const int32_t leaves = call.levels.back().count;
+    for (size_t l = 0; l < call.levels.size(); ++l) {
+      Level& level = levels_.emplace_back();
+      const int32_t count = call.levels[l].count;
+      level.leaves = leaves / count;
+      level.keys.resize(count);
+      level.taken.resize(static_cast<size_t>(count) * groups_);
+      level.touched.resize((count + 63) / 64);
+      if (l == 0) continue;
+      level.shares.resize(level.taken.size());
+      for (int32_t g = 0; g < call.groups; ++g)
+        for (int32_t c = 0; c < count; ++c) level.shares[c * groups_ + g] = scores[l].share[g * count + c];
+    }
+  }
+
+  void Add(int32_t key) { Move(key, 1); }
+  void Remove(int32_t key) { Move(key, -1); }
+
+  // Keys of the window in a cluster.
+  int32_t KeysIn(size_t level, int32_t cluster) const { return levels_[level].keys[cluster]; }
+  // A bit for every cluster of a level: whether the window has one of its keys.
+  const std::vector<uint64_t>& Touched(size_t level) const { return levels_[level].touched; }
+  // taken[cluster · groups() + group], in units of kUnit.
+  const int32_t* Taken(size_t level) const { return levels_[level].taken.data(); }
+  int groups() const { return groups_; }  // in whole vectors
+
+ private:
+  struct Level {
+    int32_t leaves = 1;         // clusters of the last level that one is made of
+    std::vector<int32_t> keys;  // [count]
+    std::vector<uint64_t> touched;
+    std::vector<int32_t> taken;  // [count][groups]
+    std::vector<float> shares;   // [count][groups]: of the weight of the cluster that it is part of
+    int64_t at = 0;              // of the cluster of the key that moves, in both
+  };
+
+  void Move(int32_t key, int sign) {
+    const Floats d;
+    const Ints di;
+    const int32_t leaf = call_.key_clusters[key];
+    for (Level& level : levels_) {
+      const int32_t cluster = leaf / level.leaves;
+      level.keys[cluster] += sign;
+      const uint64_t bit = uint64_t{1} << cluster % 64;
+      uint64_t& word = level.touched[cluster / 64];
+      word = level.keys[cluster] > 0 ? word | bit : word & ~bit;
+      level.at = int64_t{cluster} * groups_;
+    }
+    const float* weights = weights_ + int64_t{rank_of_[key]} * groups_;
+    for (int g = 0; g < groups_; g += kLanes) {
+      FloatVec weight = hn::Load(d, weights + g);
+      for (size_t l = levels_.size(); l-- > 0;) {
+        Level& level = levels_[l];
+        int32_t* taken = level.taken.data() + level.at + g;
+        const auto before = hn::LoadU(di, taken), own = hn::NearestInt(weight);
+        hn::StoreU(sign > 0 ? hn::Add(before, own) : hn::Sub(before, own), di, taken);
+        if (l > 0) weight = hn::Mul(weight, hn::LoadU(d, level.shares.data() + level.at + g));
+      }
+    }
+  }
+
+  const ClusterCall& call_;
+  int groups_;
+  std::vector<int32_t> rank_of_;  // of keys in their order
+  float* weights_;                // [length][groups], in the order of keys: of the last level
+  std::vector<Level> levels_;
+};
+
 // What windows take out of clusters that queries are scored with and did not open.
 class ChangeFinder {
  public:
@@ -178,156 +198,120 @@ class ChangeFinder {
         opened_(opened),
         stride_(stride),
         into_(into),
-        changes_(into.changes),
+        window_(call, scores, into),
         key_order_(call.key_order, call.key_order + call.length),
-        group_of_(call.length),
-        changed_by_(call.levels.back().first + call.levels.back().count, -1) {
+        group_of_(call.length) {
     key_order_.resize(call.length + kLanes);  // SumOutside
     for (int g = 0; g < call.groups; ++g)
       for (int32_t i = call.group_begins[g]; i < call.group_begins[g + 1]; ++i) group_of_[call.query_order[i]] = g;
-    cluster_of_.resize(call.levels.size(), std::vector<int32_t>(static_cast<size_t>(call.length) + kLanes));
     const int64_t most = std::min<int64_t>(2 * int64_t{call.always.reach} + 1, call.length);  // keys around a query
-    levels_.resize(most + kLanes);
-    touched_.resize(most);
-    place_of_.resize(changed_by_.size());
-    if (kKnowsSumsWithoutOne) FindLogitsWithoutOne();
-    for (size_t l = 0; l < call.levels.size(); ++l) {
-      const int32_t leaves = call.levels.back().count / call.levels[l].count;
-      for (int32_t j = 0; j < call.length; ++j)
-        cluster_of_[l][j] = leaves == 1 ? call.key_clusters[j] : call.key_clusters[j] / leaves;
-    }
+    clusters_.resize(most + kLanes);
+    logits_.resize(most + kLanes);
   }
 
   // Returns how many keys the queries meet because of their windows, and global keys beyond those.
   int64_t Run() {
+    const int32_t reach = call_.always.reach;
     into_.change_begins.assign(1, 0);
+    for (int32_t j = 0; j < std::min(reach, call_.length); ++j) window_.Add(j);
     for (int32_t i = 0; i < call_.length; ++i) {
-      MeetNeighbours(i);
-      into_.change_begins.push_back(changes_.size());
+      if (i + reach < call_.length) window_.Add(i + reach);
+      if (i > reach) window_.Remove(i - reach - 1);
+      const int32_t low = std::max(0, i - reach), high = std::min(call_.length - 1, i + reach);
+      CountKeys(i, low, high);
+      for (size_t l = 0; l < call_.levels.size(); ++l) AddChanges(i, l, low, high);
+      into_.change_begins.push_back(static_cast<int64_t>(into_.changes.size()));
     }
-    changes_.Finish();
     return met_;
   }
 
  private:
+  const int32_t* OpenedOf(const CallLevel& level, int32_t query) const {
+    return opened_ + level.opened_at * stride_ + query;
+  }
+
   bool IsOpen(const CallLevel& level, int32_t query, int32_t cluster) const {
+    const int32_t* opened = OpenedOf(level, query);
     for (int p = 0; p < level.open; ++p)
-      if (opened_[(level.opened_at + p) * stride_ + query] == cluster) return true;
+      if (opened[p * stride_] == cluster) return true;
     return false;
   }
 
-  // levels_[j − low]: the level whose cluster stands for key j of low … high; the number of levels where the key is in
-  // an open one of each.
-  void FindLevels(int32_t query, int32_t low, int32_t high) {
-    const Ints d;
-    for (int32_t j = low; j <= high; j += kLanes) {
-      auto found = hn::Zero(d);
-      auto opened_so_far = hn::Eq(found, found);
-      for (size_t l = 0; l < cluster_of_.size(); ++l) {
-        const CallLevel& level = call_.levels[l];
-        const int32_t* opened = opened_ + level.opened_at * stride_ + query;
-        const auto own = hn::LoadU(d, cluster_of_[l].data() + j);
-        auto opened_here = hn::Lt(found, found);
-        for (int p = 0; p < level.open && opened[p * stride_] >= 0; ++p)
-          opened_here = hn::Or(opened_here, hn::Eq(own, hn::Set(d, opened[p * stride_])));
-        opened_so_far = hn::And(opened_so_far, opened_here);
-        found = hn::IfThenElse(opened_so_far, hn::Add(found, hn::Set(d, 1)), found);
-      }
-      hn::StoreU(found, d, levels_.data() + (j - low));
-    }
-  }
-
-  void MeetNeighbours(int32_t query) {
-    const int32_t reach = call_.always.reach;
-    const int32_t low = std::max(0, query - reach), high = std::min(call_.length - 1, query + reach);
+  void CountKeys(int32_t query, int32_t low, int32_t high) {
+    const CallLevel& level = call_.levels.back();
     for (const int32_t position : {call_.always.global_first, call_.always.global_last}) {
       const bool beyond = position >= 0 && (position < low || position > high);
-      met_ += beyond && !IsOpen(call_.levels.back(), query, call_.key_clusters[position]) ? 1 : 0;
+      met_ += beyond && !IsOpen(level, query, call_.key_clusters[position]) ? 1 : 0;
     }
-    FindLevels(query, low, high);
-    int touched = 0;
-    for (int32_t j = low; j <= high; ++j) {
-      const auto l = static_cast<size_t>(levels_[j - low]);
-      if (l == cluster_of_.size()) continue;
-      ++met_;
-      if (call_.always.IsGlobal(j)) continue;
-      const int32_t cluster = cluster_of_[l][j], number = call_.levels[l].first + cluster;
-      if (changed_by_[number] == query) {
-        ++touched_[place_of_[number]].keys;
-        continue;
-      }
-      changed_by_[number] = query;
-      place_of_[number] = touched;
-      touched_[touched++] = {l, cluster, j, 1};
-    }
-    for (int t = 0; t < touched; ++t) AddChange(group_of_[query], touched_[t], low, high);
+    met_ += high - low + 1;
+    const int32_t* opened = OpenedOf(level, query);
+    for (int p = 0; p < level.open && opened[p * stride_] >= 0; ++p)
+      met_ -= window_.KeysIn(call_.levels.size() - 1, opened[p * stride_]);
   }
 
-  // A cluster that a window takes keys out of: how many, and the first.
-  struct Touched {
-    size_t level;
-    int32_t cluster, first_key, keys;
-  };
-
-  void AddChange(int64_t group, const Touched& touched, int32_t low, int32_t high) {
-    const CallLevel& level = call_.levels[touched.level];
-    const int32_t number = level.first + touched.cluster;
-    if (kKnowsSumsWithoutOne && touched.keys == 1 && level.children == 0) {
-      changes_.Add(number, without_one_[group * call_.length + rank_of_[touched.first_key]]);
-    } else {
-      changes_.AddRest(number, Rest(group, touched.level, touched.cluster, low, high),
-                       scores_[touched.level].weight[group * level.count + touched.cluster]);
-    }
-  }
-
-  // Most windows take one key out of a cluster: the logits of what is left then, for all groups and keys of the last
-  // level, cost little together.
-  void FindLogitsWithoutOne() {
-    const Floats d;
-    const CallLevel& level = call_.levels.back();
-    rank_of_.resize(call_.length);
-    for (int32_t r = 0; r < call_.length; ++r) rank_of_[call_.key_order[r]] = r;
-    without_one_ = ThreadWorkspace().Get<float>(Slot::kScores, int64_t{call_.groups} * call_.length + kLanes);
-    for (int64_t g = 0; g < call_.groups; ++g) {
-      for (int32_t c = 0; c < level.count; ++c) {
-        const int32_t begin = level.begins[c], count = level.begins[c + 1] - begin;
-        const int64_t at = g * call_.length + begin;
-        SumsWithoutOne(into_.levels.back().weights.data() + at, count, without_one_ + at);
-        const FloatVec weight = hn::Set(d, scores_.back().weight[g * level.count + c]);
-        for (int32_t r = 0; r < count; r += kLanes)
-          hn::StoreU(LogitsOf(hn::LoadU(d, without_one_ + at + r), weight), d, without_one_ + at + r);
-      }
-    }
-  }
-
-  // The share of a cluster's weight that lies on keys outside of [low, high].
-  float Rest(int64_t group, size_t l, int32_t cluster, int32_t low, int32_t high) const {
+  // Changes of one level, by their clusters' numbers: of all its clusters, or of those that opened ones are made of.
+  void AddChanges(int32_t query, size_t l, int32_t low, int32_t high) {
     const CallLevel& level = call_.levels[l];
-    if (level.children == 0) {
-      const int32_t begin = level.begins[cluster], count = level.begins[cluster + 1] - begin;
-      return SumOutside(key_order_.data() + begin, into_.levels[l].weights.data() + group * call_.length + begin, count,
-                        low, high);
+    touched_ = window_.Touched(l);
+    const int32_t* opened = OpenedOf(level, query);
+    for (int p = 0; p < level.open && opened[p * stride_] >= 0; ++p)
+      touched_[opened[p * stride_] / 64] &= ~(uint64_t{1} << opened[p * stride_] % 64);
+    int32_t count = 0;
+    const auto take = [&](int32_t begin, int32_t end) {
+      for (int32_t word = begin / 64; word * 64 < end; ++word) {
+        uint64_t bits = touched_[word];
+        if (word * 64 < begin) bits &= ~uint64_t{0} << begin % 64;
+        if (word * 64 + 64 > end) bits &= ~(~uint64_t{0} << end % 64);
+        for (; bits != 0; bits &= bits - 1) clusters_[count++] = word * 64 + std::countr_zero(bits);
+      }
+    };
+    if (l == 0) {
+      take(0, level.count);
+    } else {
+      const CallLevel& above = call_.levels[l - 1];
+      const int32_t* parents = OpenedOf(above, query);
+      parents_.clear();
+      for (int p = 0; p < above.open && parents[p * stride_] >= 0; ++p) parents_.push_back(parents[p * stride_]);
+      std::sort(parents_.begin(), parents_.end());
+      for (const int32_t parent : parents_) take(parent * above.children, (parent + 1) * above.children);
     }
+    FindLogits(group_of_[query], l, count, low, high);
+    if (into_.changes.capacity() < into_.changes.size() + count) {  // as many for each query that is left, and some
+      const auto so_far = static_cast<int64_t>(into_.changes.size()) + count;
+      into_.changes.reserve(so_far + so_far * (call_.length - query) / (query + 1) * 9 / 8 + kLanes);
+    }
+    for (int32_t n = 0; n < count; ++n) into_.changes.push_back({level.first + clusters_[n], logits_[n]});
+  }
+
+  // Of what is left of the first `count` clusters_.
+  void FindLogits(int32_t group, size_t l, int32_t count, int32_t low, int32_t high) {
+    // Below this share what is left is added up key by key: it keeps its digits.
+    constexpr float kShare = 1.0f / 16;
     const Floats d;
     const Ints di;
-    const auto numbers = hn::Iota(di, 0);
-    const int32_t *own = cluster_of_[l].data(), *child_of = cluster_of_[l + 1].data(), first = cluster * level.children;
-    const float* shares = scores_[l + 1].share.data() + group * call_.levels[l + 1].count + first;
-    FloatVec untouched = hn::Zero(d);
-    for (int32_t k = 0; k < level.children; k += kLanes) {
-      const auto number = hn::Add(numbers, hn::Set(di, first + k));
-      auto counts = hn::FirstN(di, static_cast<size_t>(level.children - k));
-      for (int32_t j = low; j <= high; ++j)
-        if (own[j] == cluster) counts = hn::And(counts, hn::Ne(number, hn::Set(di, child_of[j])));
-      untouched = hn::Add(untouched, hn::IfThenElseZero(hn::RebindMask(d, counts), hn::LoadU(d, shares + k)));
+    const CallLevel& level = call_.levels[l];
+    const auto groups = hn::Set(di, window_.groups()), first = hn::Set(di, group);
+    const float* weights = scores_[l].weight.data() + int64_t{group} * level.count;
+    std::fill_n(clusters_.data() + count, kLanes, 0);
+    for (int32_t n = 0; n < count; n += kLanes) {
+      const auto clusters = hn::LoadU(di, clusters_.data() + n);
+      const auto taken = hn::GatherIndex(di, window_.Taken(l), hn::Add(hn::Mul(clusters, groups), first));
+      const auto left = hn::Sub(hn::Set(di, 1 << 30), taken);
+      FloatVec rests = hn::Mul(hn::ConvertTo(d, left), hn::Set(d, SlidingWindow::kUnit));
+      const auto small = hn::Lt(rests, hn::Set(d, kShare));
+      if (!hn::AllFalse(d, small)) {
+        hn::StoreU(rests, d, logits_.data() + n);
+        for (int32_t k = n; k < std::min(n + kLanes, count); ++k) {
+          if (!(logits_[k] < kShare)) continue;
+          const int32_t begin = level.begins[clusters_[k]], keys = level.begins[clusters_[k] + 1] - begin;
+          logits_[k] =
+              SumOutside(key_order_.data() + begin,
+                         into_.levels[l].weights.data() + int64_t{group} * call_.length + begin, keys, low, high);
+        }
+        rests = hn::LoadU(d, logits_.data() + n);
+      }
+      hn::StoreU(LogitsOf(rests, hn::GatherIndex(d, weights, clusters)), d, logits_.data() + n);
     }
-    float rest = hn::GetLane(hn::SumOfLanes(d, untouched));
-    for (int32_t j = low; j <= high; ++j) {
-      const int32_t child = child_of[j];
-      if (own[j] != cluster || std::find(child_of + low, child_of + j, child) != child_of + j) continue;
-      rest += shares[child - first] * Rest(group, l + 1, child, low, high);
-    }
-    return rest;
   }
 
   const ClusterCall& call_;
@@ -335,15 +319,12 @@ class ChangeFinder {
   const int32_t* opened_;
   int64_t stride_;
   UnitCentroids& into_;
-  ChangeList changes_;
+  SlidingWindow window_;
   std::vector<int32_t> key_order_, group_of_;
-  std::vector<int32_t> changed_by_;               // by number: the last query whose window takes out of a cluster,
-  std::vector<int32_t> place_of_;                 // and the cluster's place in touched_
-  std::vector<Touched> touched_;                  // by the window of the query in work
-  std::vector<int32_t> rank_of_;                  // of keys in their order
-  float* without_one_ = nullptr;                  // [groups][length], in the order of keys
-  std::vector<std::vector<int32_t>> cluster_of_;  // [level][key]; room for a vector behind them
-  std::vector<int32_t> levels_;                   // of the keys around the query in work
+  std::vector<uint64_t> touched_;
+  std::vector<int32_t> parents_;   // that the query in work opened, of the level above
+  std::vector<int32_t> clusters_;  // of the changes in work; room for a vector behind them
+  std::vector<float> logits_;
   int64_t met_ = 0;
 };
 
