@@ -17,13 +17,17 @@ struct ActivationName {
   Activation activation;
 };
 // The first name of each is the one written.
-constexpr std::array<ActivationName, 7> kActivations{{{"gelu", Activation::kGelu},
-                                                      {"gelu_new", Activation::kGeluNew},
-                                                      {"gelu_pytorch_tanh", Activation::kGeluNew},
-                                                      {"relu", Activation::kRelu},
-                                                      {"tanh", Activation::kTanh},
-                                                      {"silu", Activation::kSilu},
-                                                      {"swish", Activation::kSilu}}};
+constexpr std::array<ActivationName, 11> kActivations{{{"gelu", Activation::kGelu},
+                                                       {"gelu_python", Activation::kGelu},
+                                                       {"gelu_new", Activation::kGeluNew},
+                                                       {"gelu_pytorch_tanh", Activation::kGeluNew},
+                                                       {"gelu_python_tanh", Activation::kGeluNew},
+                                                       {"gelu_fast", Activation::kGeluNew},
+                                                       {"gelu_accurate", Activation::kGeluNew},
+                                                       {"relu", Activation::kRelu},
+                                                       {"tanh", Activation::kTanh},
+                                                       {"silu", Activation::kSilu},
+                                                       {"swish", Activation::kSilu}}};
 
 }  // namespace
 

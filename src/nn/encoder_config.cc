@@ -22,7 +22,7 @@ Option<E> HiddenAct(const char* key) {
         into.hidden_act = ParseActivation(GetString(object, key, where), fmt::format("{}: \"{}\"", where, key));
       },
       [](const E& from) { return Json(Name(from.hidden_act)); },
-      "`gelu` (erf), `gelu_new` = `gelu_pytorch_tanh`, `relu`, `tanh`, `silu` = `swish`");
+      "`gelu` (erf), `gelu_new` = `gelu_pytorch_tanh` = `gelu_fast`, `relu`, `tanh`, `silu` = `swish`");
 }
 
 [[noreturn]] void FailHeads(std::string_view where, size_t layer, int64_t expected, size_t got) {

@@ -203,16 +203,18 @@ TEST(ToJson, LabelsOfOneNameAreKept) {
 TEST(ParseModelConfig, Activations) {
   for (const auto& [name, activation] :
        {std::pair("gelu", Activation::kGelu), std::pair("gelu_new", Activation::kGeluNew),
-        std::pair("gelu_pytorch_tanh", Activation::kGeluNew), std::pair("relu", Activation::kRelu),
+        std::pair("gelu_pytorch_tanh", Activation::kGeluNew), std::pair("gelu_fast", Activation::kGeluNew),
+        std::pair("gelu_accurate", Activation::kGeluNew), std::pair("gelu_python_tanh", Activation::kGeluNew),
+        std::pair("gelu_python", Activation::kGelu), std::pair("relu", Activation::kRelu),
         std::pair("tanh", Activation::kTanh), std::pair("silu", Activation::kSilu),
         std::pair("swish", Activation::kSilu)}) {
     EXPECT_EQ(Parse(fmt::format(R"({{"hidden_act":"{}"}})", name)).hidden_act, activation);
     EXPECT_EQ(ParseActivation(Name(activation), "f"), activation);
   }
   EXPECT_EQ(MemberError(R"("hidden_act":"gleu")"),
-            "\"hidden_act\": unknown activation \"gleu\", expected gelu, gelu_new, gelu_pytorch_tanh, relu, tanh, "
-            "silu, swish "
-            "(did you mean \"gelu\"?)");
+            "\"hidden_act\": unknown activation \"gleu\", expected gelu, gelu_python, gelu_new, "
+            "gelu_pytorch_tanh, gelu_python_tanh, gelu_fast, gelu_accurate, relu, tanh, silu, swish (did you mean "
+            "\"gelu\"?)");
   EXPECT_EQ(MemberError(R"("hidden_act":3)"), "\"hidden_act\": expected a string, got 3");
 }
 
