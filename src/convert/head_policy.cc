@@ -57,7 +57,7 @@ constexpr Shape kLongBundledShapes[] = {{64, 2, 16, 64, 32},       {64, 4, 16, 6
                                         {64, 8, 16, 64, 32, true}, {64, 4, 128, 64, 32}, {64, 8, 64, 64, 32}};
 // Of all heads alike.
 constexpr Shape kLongAlike[] = {{16, 4, 16, 1, 16, true}};
-constexpr Shape kLevelsAlike[] = {{16, 16, 64, 1, 16, false, 128, 8}, {64, 8, 64, 64, 32}};
+constexpr Shape kLongestAlike[] = {{16, 16, 64, 1, 16, false, 128, 8}, {64, 8, 64, 64, 32}};
 
 AttentionSpec WithShape(AttentionSpec spec, const Shape& shape) {
   auto& clustered = As<ClusteredAttention>(spec);
@@ -99,7 +99,7 @@ std::vector<HeadSetting> HeadMenu(const AttentionSpec& base, HeadCost cost, int6
 std::vector<HeadSetting> LongTextSettings(const AttentionSpec& base, int64_t longest) {
   std::vector<HeadSetting> settings;
   if (longest >= kLongText) AddShapes(base, kLongAlike, settings);
-  if (longest >= kTextOfLevels) AddShapes(base, kLevelsAlike, settings);
+  if (longest >= kTextOfLevels) AddShapes(base, kLongestAlike, settings);
   return settings;
 }
 

@@ -200,7 +200,8 @@ inline void ScoreCentroids(const UnitWork& work, const TilePass& pass, const Til
       hn::Store(logit == kMasked ? hn::Set(d, kMasked) : hn::Add(hn::Load(d, at), hn::Set(d, logit)), d, at);
     }
   }
-  const int32_t first = begin % level.count;
+  const int32_t first = begin % level.count, number = level.first + first;  // of the block's first cluster
+  const auto before = [](const CentroidChange& change, int32_t cluster) { return change.cluster < cluster; };
   const int32_t* opened = plan.query_buckets.data() +
                           (int64_t{work.head()} * plan.hashes + level.opened_at) * plan.tokens + work.unit->token_begin;
   for (int r = 0; r < rows.count; ++r) {
@@ -215,9 +216,7 @@ inline void ScoreCentroids(const UnitWork& work, const TilePass& pass, const Til
     }
     const CentroidChange* change = centroids.changes.data() + centroids.change_begins[position];
     const CentroidChange* end = centroids.changes.data() + centroids.change_begins[position + 1];
-    const int32_t number = level.first + first;
-    change =
-        std::lower_bound(change, end, number, [](const CentroidChange& own, int32_t n) { return own.cluster < n; });
+    change = std::lower_bound(change, end, number, before);
     for (; change < end && change->cluster < number + count; ++change) {
       float* at = scores + (change->cluster - number) * stride + r;
       *at = change->logit == kMasked ? kMasked : *at + change->logit;

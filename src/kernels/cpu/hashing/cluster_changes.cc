@@ -226,36 +226,29 @@ class ChangeFinder {
   }
 
  private:
-  const int32_t* OpenedOf(const CallLevel& level, int32_t query) const {
-    return opened_ + level.opened_at * stride_ + query;
-  }
-
-  bool IsOpen(const CallLevel& level, int32_t query, int32_t cluster) const {
-    const int32_t* opened = OpenedOf(level, query);
-    for (int p = 0; p < level.open; ++p)
-      if (opened[p * stride_] == cluster) return true;
-    return false;
+  // Calls visit(cluster) for those of a level that a query opened, the best first.
+  template <class Visit>
+  void ForEachOpened(const CallLevel& level, int32_t query, const Visit& visit) const {
+    const int32_t* opened = opened_ + level.opened_at * stride_ + query;
+    for (int p = 0; p < level.open && opened[p * stride_] >= 0; ++p) visit(opened[p * stride_]);
   }
 
   void CountKeys(int32_t query, int32_t low, int32_t high) {
     const CallLevel& level = call_.levels.back();
     for (const int32_t position : {call_.always.global_first, call_.always.global_last}) {
-      const bool beyond = position >= 0 && (position < low || position > high);
-      met_ += beyond && !IsOpen(level, query, call_.key_clusters[position]) ? 1 : 0;
+      if (position < 0 || (position >= low && position <= high)) continue;
+      ++met_;
+      ForEachOpened(level, query, [&](int32_t cluster) { met_ -= cluster == call_.key_clusters[position] ? 1 : 0; });
     }
     met_ += high - low + 1;
-    const int32_t* opened = OpenedOf(level, query);
-    for (int p = 0; p < level.open && opened[p * stride_] >= 0; ++p)
-      met_ -= window_.KeysIn(call_.levels.size() - 1, opened[p * stride_]);
+    ForEachOpened(level, query, [&](int32_t cluster) { met_ -= window_.KeysIn(call_.levels.size() - 1, cluster); });
   }
 
   // Changes of one level, by their clusters' numbers: of all its clusters, or of those that opened ones are made of.
   void AddChanges(int32_t query, size_t l, int32_t low, int32_t high) {
     const CallLevel& level = call_.levels[l];
     touched_ = window_.Touched(l);
-    const int32_t* opened = OpenedOf(level, query);
-    for (int p = 0; p < level.open && opened[p * stride_] >= 0; ++p)
-      touched_[opened[p * stride_] / 64] &= ~(uint64_t{1} << opened[p * stride_] % 64);
+    ForEachOpened(level, query, [&](int32_t cluster) { touched_[cluster / 64] &= ~(uint64_t{1} << cluster % 64); });
     int32_t count = 0;
     const auto take = [&](int32_t begin, int32_t end) {
       for (int32_t word = begin / 64; word * 64 < end; ++word) {
@@ -269,9 +262,8 @@ class ChangeFinder {
       take(0, level.count);
     } else {
       const CallLevel& above = call_.levels[l - 1];
-      const int32_t* parents = OpenedOf(above, query);
       parents_.clear();
-      for (int p = 0; p < above.open && parents[p * stride_] >= 0; ++p) parents_.push_back(parents[p * stride_]);
+      ForEachOpened(above, query, [&](int32_t cluster) { parents_.push_back(cluster); });
       std::sort(parents_.begin(), parents_.end());
       for (const int32_t parent : parents_) take(parent * above.children, (parent + 1) * above.children);
     }
