@@ -426,10 +426,10 @@ namespace {
 
 // Of a forward alone. All where plans are small; else as few as keep every thread at work on heads of its own.
 int HeadsAtATime(const AttentionOptions& options, const AttentionShape& shape) {
-  constexpr int64_t kRowsPlanned = 1 << 17;  // heads · tokens
+  constexpr int64_t kRowsPlanned = 1 << 16;  // heads · tokens
   if (torch::GradMode::is_enabled() || !AnySparse(*options.spec, shape)) return options.heads;
   const int64_t tokens = std::max<int64_t>(1, options.cu_seqlens().back());
-  return static_cast<int>(std::clamp<int64_t>(kRowsPlanned / tokens, int64_t{3} * Threads(), INT32_MAX));
+  return static_cast<int>(std::clamp<int64_t>(kRowsPlanned / tokens, Threads(), INT32_MAX));
 }
 
 // heads: at a time. Heads have nothing to do with one another, so this changes no bit.

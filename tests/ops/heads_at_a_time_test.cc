@@ -19,7 +19,7 @@ using testing::Sequences;
 using torch::Tensor;
 
 constexpr int kHeads = 13, kHeadDim = 4;
-constexpr int32_t kTokens = 25'000;  // of which 2¹⁷ rows are five heads' and no more
+constexpr int32_t kTokens = 25'000;  // of which 2¹⁶ rows are two heads' and no more
 
 struct Case {
   std::string name;
