@@ -15,7 +15,6 @@
 #include <system_error>
 #include <thread>
 
-#include "base/error.h"
 #include "base/files.h"
 
 namespace lshformer {
@@ -36,8 +35,11 @@ bool IsAlive(pid_t process) { return kill(process, 0) == 0 || errno != ESRCH; }
 
 }  // namespace
 
-FolderLock::FolderLock(const std::string& folder, const std::string& what)
-    : folder_(folder), path_(folder + "/" + kLockFile), what_(what) {
+FolderLock::FolderLock(const std::string& folder, const std::string& what, const std::string& guarded)
+    : folder_(folder),
+      path_(folder + "/" + kLockFile),
+      what_(what),
+      shown_(Shown(guarded.empty() ? folder : guarded, 120)) {
   std::error_code error;
   for (fs::path path = fs::absolute(folder).lexically_normal(); !fs::exists(path, error); path = path.parent_path())
     made_.push_back(path.string());
@@ -92,8 +94,8 @@ void FolderLock::FailInUse(int file) const {
     process = ProcessIn(file);
   }
   close(file);
-  if (process == 0) Fail("{}: {} is in use by another process", what_, Shown(folder_, 120));
-  Fail("{}: {} is in use by process {}", what_, Shown(folder_, 120), process);
+  const std::string holder = process == 0 ? "another process" : fmt::format("process {}", process);
+  throw FolderInUse(fmt::format("{}: {} is in use by {}", what_, shown_, holder));
 }
 
 void FolderLock::Release() {

@@ -3,11 +3,18 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/temporaries.h"
 
 namespace lshformer {
 
 inline constexpr const char* kLockFile = ".lshformer.lock";
+
+// Somebody else holds a folder.
+class FolderInUse : public Error {
+ public:
+  using Error::Error;
+};
 
 // Holds `folder` until it is destroyed: an flock(2) on a file of its own in there, kLockFile, which holds the number of
 // the process. The system drops the lock with the process, however that ends; the file that a kill leaves behind means
@@ -18,8 +25,9 @@ inline constexpr const char* kLockFile = ".lshformer.lock";
 class FolderLock {
  public:
   // Makes the folder and its parents where they are missing; those that are empty when the lock is released go again.
-  // Error "`what`: FOLDER is in use by process PID" where another lock holds it, be it this process's own.
-  FolderLock(const std::string& folder, const std::string& what);
+  // FolderInUse "`what`: FOLDER is in use by process PID" where another lock holds it, be it this process's own. A
+  // folder that is there for the lock alone goes by the name of what it guards, `guarded`.
+  FolderLock(const std::string& folder, const std::string& what, const std::string& guarded = "");
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
@@ -30,7 +38,7 @@ class FolderLock {
   [[noreturn]] void FailInUse(int file) const;
   void Release();
 
-  std::string folder_, path_, what_;
+  std::string folder_, path_, what_, shown_;
   std::vector<std::string> made_;  // innermost first
   TemporaryName name_;             // of the lock file, for a signal that ends the process at once
   int file_ = -1;

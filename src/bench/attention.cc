@@ -56,7 +56,7 @@ Json Rows(int length, bool backward, const std::vector<Variant>& variants, const
   std::vector<std::function<void()>> runs;
   for (size_t v = 0; v < variants.size(); ++v)
     runs.push_back([&, v] { operands.Run(variants[v].spec, projections[v], backward, 0, variants[v].operands); });
-  const std::vector<Timing> timings = TimeInterleaved(runs, options.runs);
+  const std::vector<Timing> timings = TimeInterleaved(runs, options.runs, fmt::format("timing {} tokens", length));
   Json rows = Json::array();
   for (size_t v = 0; v < variants.size(); ++v) {
     const PlannedAttention planned = operands.Plan(variants[v].spec, projections[v]);

@@ -1,11 +1,16 @@
 #include "bench/dist.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "base/error.h"
+#include "base/progress.h"
 #include "bench/model.h"
 #include "jobs/model_source.h"
 #include "models/config.h"
@@ -29,12 +34,31 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+// Behind a run of all processes: shown by the first one, and whether any was asked to stop.
+class Runs {
+ public:
+  Runs(Communicator* processes, const std::string& title, int64_t runs) : processes_(processes) {
+    if (processes == nullptr || processes->first()) progress_.emplace(title, runs, "runs");
+  }
+  void Done() {
+    if (progress_) progress_->Update(++done_);
+    ThrowIfAnyStopped(processes_, /*own=*/0, "timing");
+  }
+
+ private:
+  Communicator* processes_;
+  std::optional<Progress> progress_;
+  int64_t done_ = 0;
+};
+
 // All begin together.
-double MedianOf(Communicator& processes, int runs, const std::function<void()>& work) {
+double MedianOf(Communicator& processes, int runs, const std::string& title, const std::function<void()>& work) {
   std::vector<double> times;
+  Runs all(&processes, title, runs + 1);
   for (int run = 0; run <= runs; ++run) {
     processes.Barrier();
     times.push_back(Milliseconds(work));
+    all.Done();
   }
   times.erase(times.begin());  // the first one warms up
   return Median(times);
@@ -47,9 +71,10 @@ Json Messages(Communicator& processes, const BenchDistOptions& options) {
     const int64_t count = std::max<int64_t>(1, bytes / static_cast<int64_t>(sizeof(float)) / ranks) * ranks;
     std::vector<float> mine(static_cast<size_t>(count)), all(static_cast<size_t>(count * ranks));
     const std::vector<int64_t> counts(static_cast<size_t>(ranks), count / ranks);
-    const double gather = MedianOf(processes, options.runs,
+    const std::string title = fmt::format("timing messages of {} bytes", bytes);
+    const double gather = MedianOf(processes, options.runs, title,
                                    [&] { processes.AllGather(std::span<const float>(mine), std::span<float>(all)); });
-    const double exchange = MedianOf(processes, options.runs, [&] {
+    const double exchange = MedianOf(processes, options.runs, title, [&] {
       processes.AllToAll(mine, counts, std::span<float>(all).first(mine.size()), counts);
     });
     const double sent = static_cast<double>(count * (ranks - 1) / ranks) * sizeof(float);
@@ -94,6 +119,7 @@ Json Step(Communicator* processes, const BenchDistOptions& options) {
   }
   std::vector<double> forward_backward, exchange, update, whole;
   int64_t bytes = 0, messages = 0;
+  Runs runs(processes, "timing steps", int64_t{options.runs} + 1);
   for (int run = 0; run <= options.runs; ++run) {
     if (processes != nullptr) processes->Barrier();
     if (processes != nullptr) bytes = processes->bytes_sent(), messages = processes->messages();
@@ -105,6 +131,7 @@ Json Step(Communicator* processes, const BenchDistOptions& options) {
     update.push_back(Milliseconds([&] { step.Update(1e-4); }));
     whole.push_back(forward_backward.back() + exchange.back() + update.back());
     if (processes != nullptr) bytes = processes->bytes_sent() - bytes, messages = processes->messages() - messages;
+    runs.Done();
   }
   for (std::vector<double>* times : {&forward_backward, &exchange, &update, &whole}) times->erase(times->begin());
   int64_t parameters = 0;
@@ -128,7 +155,7 @@ Json RunBenchDist(const BenchDistOptions& options) {
   Json result = {{"processes", processes == nullptr ? 1 : processes->size()}};
   if (processes != nullptr) {
     result["messages"] = Messages(*processes, options);
-    result["barrier_ms"] = MedianOf(*processes, 20 * options.runs, [&] { processes->Barrier(); });
+    result["barrier_ms"] = MedianOf(*processes, 20 * options.runs, "timing barriers", [&] { processes->Barrier(); });
   }
   result["step"] = Step(processes.get(), options);
   return processes == nullptr || processes->first() ? result : Json();

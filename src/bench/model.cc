@@ -49,7 +49,7 @@ Json LengthRows(const BenchModelOptions& options, const std::vector<ModelVariant
         meter->Stop();  // the first run is not timed
       });
     }
-    const std::vector<Timing> timings = TimeInterleaved(runs, options.runs);
+    const std::vector<Timing> timings = TimeInterleaved(runs, options.runs, fmt::format("timing {} tokens", length));
     const std::vector<int64_t> sequences(static_cast<size_t>(options.batch_size), length);
     for (size_t v = 0; v < variants.size(); ++v)
       rows.push_back(ModelRow(variants[v], /*backward=*/false, length, sequences, meters[v], timings[v]));
@@ -101,7 +101,7 @@ Json TextRows(const BenchModelOptions& options, const std::vector<ModelVariant>&
       meter.Stop();  // the first run is not timed
     });
   }
-  const std::vector<Timing> timings = TimeInterleaved(runs, options.runs);
+  const std::vector<Timing> timings = TimeInterleaved(runs, options.runs, "timing texts");
   Json rows = Json::array();
   for (size_t v = 0; v < variants.size(); ++v)
     rows.push_back(ModelRow(variants[v], /*backward=*/false, 0, lengths, meters[v], timings[v]));

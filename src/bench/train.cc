@@ -189,7 +189,7 @@ Json Rows(int length, const std::vector<ModelVariant>& variants, const BenchTrai
     trainees.back()->CountAttention(meters.emplace_back(/*backward=*/true));
     runs.push_back([trainee = trainees.back().get()] { trainee->Step(); });
   }
-  const std::vector<Timing> timings = TimeInterleaved(runs, options.runs);
+  const std::vector<Timing> timings = TimeInterleaved(runs, options.runs, fmt::format("timing {} tokens", length));
   const std::vector<int64_t> sequences(static_cast<size_t>(options.batch_size), length);
   Json rows = Json::array();
   for (size_t v = 0; v < variants.size(); ++v) {

@@ -109,7 +109,7 @@ std::string Uses(const Json& info) {
   for (const char* command : {"predict", "evaluate", "train"})
     if (!uses[command].empty())
       out += fmt::format("{}{} --task {}", out.empty() ? "" : "; ", command, Joined(uses[command]));
-  for (const char* command : {"pretrain", "convert", "tune"})
+  for (const char* command : {"pretrain", "convert", "tune", "search", "serve", "inspect"})
     if (uses[command].get<bool>()) out += fmt::format("; {}", command);
   return "runs in: " + out + "\n";
 }

@@ -1,5 +1,8 @@
 #include "cli/program.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +17,7 @@
 #include "base/progress.h"
 #include "base/signals.h"
 #include "base/thread_limit.h"
+#include "base/writing.h"
 #include "cli/arguments.h"
 #include "cli/flags.h"
 #include "cli/help.h"
@@ -136,12 +140,18 @@ void ArrangeHelp(CLI::App& app) {
   }
 }
 
+// Why output failed: now, or at an earlier write, whose errno is gone.
+int OutputError() {
+  if (errno != 0) return errno;
+  pollfd output{STDOUT_FILENO, 0, 0};
+  return poll(&output, 1, /*timeout=*/0) > 0 && (output.revents & POLLERR) != 0 ? EPIPE : EIO;
+}
+
 // A full disk behind "> file" is a failure, not a success with half the output.
 void FlushOutput() {
   errno = 0;
   std::cout.flush();
-  if (std::fflush(stdout) != 0 || !std::cout || std::ferror(stdout))
-    Fail("standard output: {}", errno != 0 ? std::strerror(errno) : "cannot be written");
+  if (std::fflush(stdout) != 0 || !std::cout || std::ferror(stdout)) FailWrite(OutputName("-"), OutputError());
 }
 
 }  // namespace

@@ -248,7 +248,13 @@ void CheckForm(ReproduceFlags& flags) {
   if (!options.data_dir.empty()) options.data_dir = CanonicalPath(options.data_dir);
 }
 
+void RefuseBesideList(const CLI::App& command) {
+  for (const char* name : {"quick", "data_dir", "input", "row", "column", "output_dir", "dry_run"})
+    if (command.count(fmt::format("--{}", name)) > 0) FailOption(name, "has no effect beside {}", OptionName{"list"});
+}
+
 void Reproduce(ReproduceFlags& flags, const CommonFlags& common, const CLI::App& program) {
+  if (flags.list) RefuseBesideList(*program.get_subcommand("reproduce"));
   if (flags.list && flags.name.empty()) return List();
   if (flags.name.empty()) FailUsage("reproduce: expected the name of a recipe, or --list");
   CheckForm(flags);
@@ -266,7 +272,7 @@ void Reproduce(ReproduceFlags& flags, const CommonFlags& common, const CLI::App&
               found.recipes.size());
   const Asked asked = PlanAll(std::move(found.recipes), options, program);
   if (flags.dry_run) {
-    for (const RecipeRun& run : asked.plan.runs) std::cout << CommandLine(run) << "\n";
+    for (const RecipeRun& run : asked.plan.runs) std::cout << TypedLines(run);
     return;
   }
   CheckPages(asked.recipes, options);

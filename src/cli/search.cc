@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "base/error.h"
 #include "base/files.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
@@ -50,7 +51,7 @@ void AddReading(CLI::App& command, SearchFlags& flags) {
 
 }  // namespace
 
-void AddSearch(CLI::App& app, CommonFlags& common) {
+void AddSearch(CLI::App& app, CommonFlags&) {
   CLI::App* command = app.add_subcommand("search", "passages of a corpus for a query, by their vectors");
   auto flags = std::make_shared<SearchFlags>();
   AddModelFlags(*command, *flags);
@@ -60,9 +61,9 @@ void AddSearch(CLI::App& app, CommonFlags& common) {
   command->add_flag("--json", flags->json, "a line of JSON a query")->group("Output");
   AddPrecisionFlags(*command, flags->precision, /*inference=*/true);
   AddAttentionFlags(*command, flags->job.model.attention);
-  command->callback([command, flags, &common] {
-    (void)common;
+  command->callback([command, flags] {
     flags->job.progress = true;
+    if (command->count("--query") > 0 && flags->job.query.empty()) FailOption("query", "is blank");
     flags->job.model.precision = flags->precision.Chosen();
     flags->job.model.matmul_precision = flags->precision.ChosenMatmulPrecision();
     PassageOptions& passages = flags->job.passages;

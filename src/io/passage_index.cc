@@ -9,7 +9,9 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/parallel.h"
@@ -182,8 +184,14 @@ PassageWriter::PassageWriter(const std::string& path, const IndexFront& front, i
   front_.complete = Json();
   // A front that says "complete" of fewer rows stays true while rows come behind them.
   if (rows > 0) return;
-  file_.Write(FrontText(front_, path));
-  file_.Flush();
+  try {
+    file_.Write(FrontText(front_, path));
+    file_.Flush();
+  } catch (...) {  // a part of a front, on a full disk, would be in the next run's way
+    std::error_code ignored;
+    std::filesystem::remove(path, ignored);
+    throw;
+  }
 }
 
 void PassageWriter::Write(const Passage& passage, std::span<const float> vector) {

@@ -4,8 +4,10 @@
 #include <chrono>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "base/parallel.h"
+#include "base/progress.h"
 #include "base/signals.h"
 #include "jobs/build_info.h"
 #include "kernels/isa.h"
@@ -58,12 +60,17 @@ double MemoryGbps() {
 
 }  // namespace
 
-std::vector<std::vector<double>> SampleInterleaved(const std::vector<std::function<void()>>& variants, int runs) {
+std::vector<std::vector<double>> SampleInterleaved(const std::vector<std::function<void()>>& variants, int runs,
+                                                   const std::string& title) {
   std::vector<std::vector<double>> samples(variants.size());
+  std::optional<Progress> progress;
+  if (!title.empty()) progress.emplace(title, static_cast<int64_t>(variants.size()) * (runs + 1), "runs");
+  int64_t done = 0;
   for (int run = -1; run < runs; ++run) {
     for (size_t v = 0; v < variants.size(); ++v) {
       const double elapsed = Milliseconds(variants[v]);
       if (run >= 0) samples[v].push_back(elapsed);
+      if (progress) progress->Update(++done);
       ThrowIfStopped("timing");
     }
   }
@@ -75,9 +82,10 @@ Timing TimingOf(std::vector<double> samples) {
   return {Quantile(samples, 0.5), Quantile(samples, 0.1), Quantile(samples, 0.9), static_cast<int>(samples.size())};
 }
 
-std::vector<Timing> TimeInterleaved(const std::vector<std::function<void()>>& variants, int runs) {
+std::vector<Timing> TimeInterleaved(const std::vector<std::function<void()>>& variants, int runs,
+                                    const std::string& title) {
   std::vector<Timing> timings;
-  for (std::vector<double>& samples : SampleInterleaved(variants, runs))
+  for (std::vector<double>& samples : SampleInterleaved(variants, runs, title))
     timings.push_back(TimingOf(std::move(samples)));
   return timings;
 }

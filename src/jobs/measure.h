@@ -16,10 +16,13 @@ struct Timing {
 };
 
 // Every round runs each variant once, in order, so that a busy moment hits all alike; one round before is not counted.
-// Milliseconds [variants][runs], in order of time; an Interrupted between two runs when a signal asks to stop.
-std::vector<std::vector<double>> SampleInterleaved(const std::vector<std::function<void()>>& variants, int runs);
+// Milliseconds [variants][runs], in order of time; an Interrupted between two runs when a signal asks to stop. Progress
+// is shown under `title`; "": none.
+std::vector<std::vector<double>> SampleInterleaved(const std::vector<std::function<void()>>& variants, int runs,
+                                                   const std::string& title = "");
 Timing TimingOf(std::vector<double> samples);  // at least one
-std::vector<Timing> TimeInterleaved(const std::vector<std::function<void()>>& variants, int runs);
+std::vector<Timing> TimeInterleaved(const std::vector<std::function<void()>>& variants, int runs,
+                                    const std::string& title = "");
 void AddTiming(const Timing& timing, Json& row);  // "median_ms", "p10_ms", "p90_ms", "runs"
 
 // {"cpu", "isa", "threads", "gemm_gflops", "memory_gbps"}: the rate of our float32 product (kernels/matmul.h), 2048³,

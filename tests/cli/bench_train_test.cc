@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
+
 #include "base/json.h"
 #include "kernels/matmul.h"
 #include "util/command.h"
@@ -30,6 +32,15 @@ CommandResult BenchTraining(const std::vector<std::string>& more) {
                                  "size=24,max_position_embeddings=32"};
   words.insert(words.end(), more.begin(), more.end());
   return RunCommand(words);
+}
+
+TEST(BenchDist, EndsWithTheStepWhenItIsAskedTo) {
+  const CommandResult stopped =
+      RunCommand({"/usr/bin/timeout", "--preserve-status", "--signal=TERM", "8", LSHFORMER_BINARY, "bench", "dist",
+                  "--runs", "100000", "--total_batch_size", "8", "--config_overrides",
+                  "vocab_size=50,hidden_size=16,num_hidden_layers=1,num_attention_heads=2,intermediate_size=24"});
+  EXPECT_EQ(stopped.status, 128 + SIGTERM) << stopped.err;
+  EXPECT_EQ(stopped.out, "");
 }
 
 TEST(BenchTrain, OneRowPerLengthAndAttentionInTheOrderOfTheFlags) {

@@ -112,7 +112,10 @@ TEST_F(InfoTest, TellsLayersUsesAndEstimates) {
   EXPECT_EQ(info["layers"][1]["attention"], "local, window 4");
   EXPECT_EQ(info["layers"][0]["rotary"]["rope_theta"], 160000);
   EXPECT_EQ(info["uses"]["predict"], Json::array({"fill-mask", "feature-extraction"}));
-  EXPECT_EQ(info["uses"]["convert"], true);
+  EXPECT_EQ(info["uses"]["evaluate"], Json::array({"fill-mask", "sentence-similarity", "retrieval"}));
+  EXPECT_EQ(info["uses"]["train"][info["uses"]["train"].size() - 1], "sentence-similarity");
+  for (const char* command : {"convert", "search", "serve"}) EXPECT_EQ(info["uses"][command], true) << command;
+  EXPECT_EQ(info["uses"]["tune"], false) << "exact attention has nothing to tune";
   EXPECT_TRUE(info["sentence_folder"].is_null());
   const Json& texts = info["estimates"]["texts"];
   ASSERT_EQ(texts.size(), 3U);

@@ -1,6 +1,9 @@
 // The command `reproduce`, on a recipe of seconds.
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <memory>
+#include <thread>
 
 #include "base/folder_lock.h"
 #include "cli/training_run.h"
@@ -10,6 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 class ReproduceTest : public TrainingRunTest {
  protected:
@@ -207,6 +211,25 @@ TEST_F(ReproduceTest, ACellInUseIsLeftAlone) {
   EXPECT_EQ(folder_.Read(exact + ".log"), "half a table");
 }
 
+// A step that several rows need: who comes second waits for the first.
+TEST_F(ReproduceTest, AStepInUseIsWaitedFor) {
+  const std::string lines = Succeeds(Reproduce({"--dry_run"})).out;
+  const size_t begin = lines.find("/runs/tokenizer-train-") + std::string("/runs/").size();
+  const std::string step = "out/runs/" + lines.substr(begin, lines.find('\n', begin) - begin);
+  auto lock = std::make_unique<const FolderLock>(folder_ / (step + ".lock"), "test");
+  ASSERT_TRUE(lock->held());
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+    EXPECT_FALSE(std::filesystem::exists(folder_ / (step + ".json"))) << "it was not begun";
+    lock.reset();
+  });
+  const testing::CommandResult result = testing::RunCommand(Reproduce({"--no_progress", "--row", "exact"}));
+  other.join();
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("another process is making it"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / (step + ".json")));
+}
+
 // A command does not outlive the process that waits for it, and saves its state first.
 TEST_F(ReproduceTest, StoppedOrKilledItTakesItsCommandAlong) {
   Succeeds(Reproduce({"--quiet", "--row", "exact"}));
@@ -263,6 +286,11 @@ TEST_F(ReproduceTest, SaysWhatItWouldRun) {
   EXPECT_THAT(lines, HasSubstr("lshformer tokenizer train --input "));
   EXPECT_THAT(lines, HasSubstr("--attention '{\"type\":\"reformer\",\"chunk\":8,\"rounds\":1}'"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "out"));
+  const std::string quick =
+      Succeeds({LSHFORMER_BINARY, "reproduce", "albert/sop", "--quick", "--dry_run", "--output_dir", "o"}).out;
+  EXPECT_THAT(quick, StartsWith("mkdir -p o/runs/synth-")) << "the file's folder, which the command does not make";
+  EXPECT_THAT(Fails({LSHFORMER_BINARY, "reproduce", "albert/sop", "--list", "--row", "sop"}, 2),
+              HasSubstr("--row: has no effect beside --list"));
   EXPECT_THAT(Fails({LSHFORMER_BINARY, "reproduce", "albert-pretraining"}, 2), HasSubstr("it is albert/sharing now"));
   EXPECT_THAT(Fails({LSHFORMER_BINARY, "reproduce", "bert-lsh/table2"}, 2),
               HasSubstr("did you mean \"bert-lsh/table-"));

@@ -20,6 +20,7 @@ using ::lshformer::testing::ErrorOf;
 using ::lshformer::testing::TempFolder;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Words of two languages, one for each other: what belongs together has nothing in common but the training.
 constexpr int kPairs = 24;
@@ -189,6 +190,15 @@ TEST_F(EmbeddingTrainingTest, RowsThatALossCannotReadAreTold) {
               HasSubstr("a.jsonl:2: \"positive\" is missing"));
   EXPECT_THAT(Error("a.jsonl", "{\"first\": \"x\"}\n", ""), HasSubstr("expected columns sentence1 and sentence2"));
   EXPECT_THAT(Error("a.jsonl", "{\"text\": \"x\"}\n", ""), HasSubstr("a text alone"));
+  ::testing::internal::CaptureStdout();  // the default logger's
+  EXPECT_THAT(Error("a.jsonl",
+                    R"({"sentence1": "x", "sentence2": "y", "scroe": 1, "idx": 0})"
+                    "\n",
+                    "cosine"),
+              HasSubstr("needs pairs with a score"));
+  const std::string told = ::testing::internal::GetCapturedStdout();
+  EXPECT_THAT(told, HasSubstr("column \"scroe\" is not read (did you mean \"score\"?)"));
+  EXPECT_THAT(told, Not(HasSubstr("idx")));
   TrainOptions options = Options("pairs.tsv");
   options.similarity.matryoshka_dims = "32";
   EXPECT_THAT(ErrorOf([&] { RunTrain(options); }), HasSubstr("matryoshka_dims: expected at most 16"));

@@ -231,6 +231,10 @@ TEST_F(SearchTest, AnIndexThatDoesNotFitIsToldByItsReason) {
   job.index = job.corpus;
   EXPECT_THAT(error(job), HasSubstr("index: "));
   EXPECT_THAT(error(job), HasSubstr("is the file of corpus too"));
+  job = Job();
+  job.index = folder_ / "missing/vectors";
+  EXPECT_THAT(error(job), HasSubstr("index: " + job.index + ": there is no folder "));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "missing"));
   folder_.Write("vectors", "{}");
   EXPECT_THAT(error(Job()), HasSubstr("vectors: is no index of passages"));
   std::string damaged = whole;
@@ -266,6 +270,8 @@ TEST_F(SearchTest, QueriesOfAFileAreAnsweredAsOneByOne) {
       EXPECT_EQ(as_found.dump(), as_wanted.dump());
     }
   };
+  for (const char* none : {"", "\n \n"})
+    EXPECT_THAT(ErrorOf([&] { answers(none); }), EndsWith("asked.txt: has no queries"));
   expect_same(answers(queries[0] + "\n\n" + queries[1] + "\r\n" + queries[2]), {nullptr, nullptr, nullptr});
   std::string lines;  // whatever the file is called
   for (size_t i = 0; i < queries.size(); ++i)

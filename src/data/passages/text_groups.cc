@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json.h"
+#include "base/logging.h"
 #include "base/number.h"
 #include "data/file_kind.h"
 #include "data/json_rows.h"
@@ -39,6 +41,7 @@ class GroupReader {
     else
       ReadRecords();
     if (rows_.empty()) Fail("{}: holds no examples", Shown(path_, 120));
+    TellNearMisses();
   }
 
   TextGroups Groups() const {
@@ -84,6 +87,16 @@ class GroupReader {
   double Score(std::optional<double> number, const std::string& shown, int64_t line) const {
     if (!number || !std::isfinite(*number)) Fail("{}: score {}: expected a finite number", Where(line), shown);
     return *number;
+  }
+
+  // Other columns are nobody's business, but for those whose names are all but one that is read.
+  void TellNearMisses() const {
+    const std::vector<std::string> known{kFirst, kSecond, kAnchor, kPositive, kNegative, kText, kScore, kLabelColumn};
+    for (const std::string& column : columns_) {
+      if (MayBeText(column) || column == kScore || column == kLabelColumn) continue;
+      if (const std::string hint = Suggestion(column, known); !hint.empty())
+        Warn("{}: column \"{}\" is not read{}", Shown(path_, 120), Shown(column), hint);
+    }
   }
 
   // Of a column that may be read.

@@ -32,16 +32,25 @@ Json ModelUses(const ModelConfig& config) {
       for (Json* list : {&predict, &evaluate}) list->push_back(name);
     if (HasHead(family, task)) train.push_back(name);
   }
-  if (HasHead(family, Task::kEncoder)) {
+  const bool embeds = HasHead(family, Task::kEncoder);
+  if (embeds) {
     predict.push_back("feature-extraction");
-    evaluate.push_back("sentence-similarity");
+    for (const char* name : {"sentence-similarity", "retrieval"}) evaluate.push_back(name);
+    train.push_back("sentence-similarity");
   }
+  const std::vector<AttentionSpec>& layers = config.attention;
+  const bool converts = std::all_of(layers.begin(), layers.end(), [](const AttentionSpec& spec) {
+    return Is<DenseAttention>(spec) || Is<LocalAttention>(spec) || Is<ClusteredAttention>(spec);
+  });
   return Json{{"predict", predict},
               {"evaluate", evaluate},
               {"train", train},
               {"pretrain", !words && HasHead(family, Task::kMaskedLm)},
-              {"convert", family.encoder_layers && !words},
-              {"tune", family.encoder_layers && !words}};
+              {"convert", family.encoder_layers && converts},
+              {"tune", family.encoder_layers && std::any_of(layers.begin(), layers.end(), IsSparse)},
+              {"search", embeds},
+              {"serve", !predict.empty()},
+              {"inspect", true}};
 }
 
 Json LayerKinds(const ModelConfig& config) {

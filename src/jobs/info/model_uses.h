@@ -8,7 +8,8 @@
 namespace lshformer {
 
 // The tasks of each command that takes the model: {"predict": ["fill-mask", …], "evaluate": […], "train": […]}, and
-// true for those that take a model without a task: "pretrain", "convert", "tune".
+// true for those that take a model without a task, as it is: "pretrain", "convert", "tune", "search", "serve",
+// "inspect".
 Json ModelUses(const ModelConfig& config);
 
 // Which layers are alike: [{"layers": [0, 3], "attention": "dense", "rotary": {…}}], the attention by its short name

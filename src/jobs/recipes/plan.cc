@@ -92,6 +92,7 @@ class Planner {
     Reader reader{own, row, {}};
     RecipeRun run{"", fmt::format("{} {}", recipe_.name, own), command, FilledFlags(flags, reader), reader.needs, ""};
     run.key = KeyOf(run);
+    run.is_step = row == nullptr;
     AddOutput(run);
     open_.erase(own);
     keys_[own] = run.key;
@@ -358,6 +359,12 @@ std::string CommandLine(const RecipeRun& run) {
     for (const Json& item : value.is_array() ? value : Json::array({value})) line += " " + Quoted(item);
   }
   return line;
+}
+
+std::string TypedLines(const RecipeRun& run) {
+  const std::string line = CommandLine(run) + "\n";
+  if (!run.flags.contains("output")) return line;
+  return fmt::format("mkdir -p {}\n{}", Quoted(fs::path(run.result).parent_path().string()), line);
 }
 
 }  // namespace lshformer

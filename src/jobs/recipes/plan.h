@@ -29,6 +29,7 @@ struct RecipeRun {
   Json flags;                      // with those of the output; a name in capitals is a positional argument
   std::vector<std::string> needs;  // keys of the runs that it reads
   std::string result;              // the folder or file that it makes, for those that read it
+  bool is_step = false;            // of no row: several may need it
   std::vector<std::string> CommandWords() const;  // "tokenizer train" is two
   std::vector<std::string> Positionals() const;
   Json Flags() const;  // without these
@@ -67,6 +68,8 @@ void CheckInputs(const std::vector<Recipe>& recipes, const ReproduceOptions& opt
 
 // As it would be typed.
 std::string CommandLine(const RecipeRun& run);
+// The same with its end of line, behind a line that makes the folder of a file which the command writes.
+std::string TypedLines(const RecipeRun& run);
 
 std::string RunsFolder(const ReproduceOptions& options);  // OUTPUT/runs
 

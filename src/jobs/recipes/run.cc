@@ -3,13 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <memory>
 #include <system_error>
+#include <thread>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/folder_lock.h"
+#include "base/logging.h"
 #include "base/signals.h"
 #include "jobs/recipes/entry.h"
 #include "jobs/recipes/process.h"
@@ -83,6 +87,23 @@ void RunOne(const RecipeRun& run, const ReproduceOptions& options, const std::st
   WriteEntry(run, entry, options);
 }
 
+// Processes that share a folder, rows of one table on a core each, take different runs. A step of another process is
+// waited for.
+std::unique_ptr<const FolderLock> Lock(const RecipeRun& run, const ReproduceOptions& options) {
+  constexpr auto kPause = std::chrono::milliseconds(200);
+  const std::string folder = FolderOf(run, options);
+  for (bool told = false;; told = true) {
+    try {
+      return std::make_unique<const FolderLock>(folder + ".lock", Marked("output_dir"), folder);
+    } catch (const FolderInUse&) {
+      if (!run.is_step) throw;
+    }
+    if (!told) Warn("{}: another process is making it, and is waited for", run.name);
+    std::this_thread::sleep_for(kPause);
+    ThrowIfStopped("reproduce");
+  }
+}
+
 }  // namespace
 
 bool IsFinished(const RecipePlan& plan, const RecipeRun& run, const ReproduceOptions& options) {
@@ -102,8 +123,7 @@ void RunPlan(const RecipePlan& plan, const ReproduceOptions& options, const std:
   MakeFolder(RunsFolder(options));
   for (const RecipeRun& run : plan.runs) {
     ThrowIfStopped("reproduce");
-    // Processes that share a folder, rows of one table on a core each, take different runs.
-    const FolderLock lock(FolderOf(run, options) + ".lock", Marked("output_dir"));
+    const std::unique_ptr<const FolderLock> lock = Lock(run, options);
     if (IsFinished(plan, run, options)) continue;
     if (begins) begins(run);
     RunOne(run, options, commit);

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -147,8 +148,11 @@ void Stop(Appender& appender, const CorpusIndexPlace& place) {
 }
 
 std::string LockFolder(const std::string& index) {
-  const std::filesystem::path path(FollowLinks(index));
-  return (path.parent_path() / (".lshformer-" + path.filename().string())).string();
+  const std::filesystem::path path(FollowLinks(index)), folder = path.parent_path();
+  std::error_code error;
+  if (!folder.empty() && !std::filesystem::is_directory(folder, error))
+    FailOption("index", "{}: there is no folder {}", Shown(index, 100), Shown(folder.string(), 100));
+  return (folder / (".lshformer-" + path.filename().string())).string();
 }
 
 }  // namespace

@@ -138,7 +138,9 @@ void RunSearch(const SearchJob& job, const std::function<void(const SearchAnswer
     answer();
   } else {
     QueryLines lines(job.query_file, std::max<int64_t>(1, kResultsAtOnce / job.top_k));
-    while (lines.Next(queries)) answer();
+    bool any = false;
+    for (; lines.Next(queries); any = true) answer();
+    if (!any) Fail("{}: has no queries", Shown(job.query_file, 120));
   }
   searcher.WarnOfCut();
 }
