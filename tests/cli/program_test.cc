@@ -212,8 +212,8 @@ TEST_F(ProgramTest, AFailureIsOneLineAndStatus1) {
 }
 
 TEST_F(ProgramTest, OutputThatCannotBeWrittenIsAFailure) {
-  EXPECT_THAT(Wrong("--help >/dev/full", 1), HasSubstr("standard output: No space left"));
-  EXPECT_THAT(Wrong("info --build >/dev/full", 1), HasSubstr("standard output: No space left"));
+  EXPECT_THAT(Wrong("--help >/dev/full", 1), HasSubstr("standard output: cannot write: disk full"));
+  EXPECT_THAT(Wrong("info --build >/dev/full", 1), HasSubstr("standard output: cannot write: disk full"));
 }
 
 // Closed input is no empty input, and lost results are no success.
@@ -227,7 +227,7 @@ TEST_F(ProgramTest, ClosedStreamsAreFailures) {
   const std::string text = folder_.Write("text", "a\n");
   EXPECT_EQ(Wrong(encode + " --input " + text + " >&-", 1),
             "lshformer: standard output: cannot write: Bad file descriptor\n");
-  EXPECT_EQ(Wrong("info --build >&-", 1), "lshformer: standard output: Bad file descriptor\n");
+  EXPECT_EQ(Wrong("info --build >&-", 1), "lshformer: standard output: cannot write: Bad file descriptor\n");
   EXPECT_EQ(Wrong(encode + " --input " + text + " >/dev/full", 1),
             "lshformer: standard output: cannot write: disk full\n");
 }
