@@ -1,5 +1,7 @@
 #include "bench/attention.h"
 
+#include <fmt/format.h>
+
 #include <functional>
 #include <utility>
 

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -12,8 +13,10 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/logging.h"
 #include "base/signals.h"
+#include "base/writing.h"
 #include "serve/http_server.h"
 #include "serve/service.h"
 
@@ -90,7 +93,7 @@ void RunServe(const ServeOptions& options) {
   const bool ipv6 = options.host.find(':') != std::string::npos;
   std::puts(fmt::format("listening on http://{}{}{}:{}", ipv6 ? "[" : "", options.host, ipv6 ? "]" : "", server.port())
                 .c_str());
-  if (std::fflush(stdout) != 0) Fail("standard output: cannot be written");
+  if (std::fflush(stdout) != 0) FailWrite(OutputName("-"), errno);
   const bool all = server.Run([] { return StopSignal() != 0; }, [&] { answers.Stop(); });
   if (!all) answers.Abandon();
   throw Interrupted(StopSignal(), fmt::format("serve: stopped by {}; {} requests were answered{}",

@@ -23,6 +23,7 @@ namespace {
 
 constexpr const char *kFirst = "sentence1", *kSecond = "sentence2", *kAnchor = "anchor", *kPositive = "positive",
                      *kNegative = "negative", *kText = "text", *kScore = "score";
+constexpr const char* kTextColumns[] = {kFirst, kSecond, kAnchor, kPositive, kText};  // beside negatives
 
 bool IsNegative(std::string_view column) { return column.starts_with(kNegative); }
 
@@ -91,7 +92,8 @@ class GroupReader {
 
   // Other columns are nobody's business, but for those whose names are all but one that is read.
   void TellNearMisses() const {
-    const std::vector<std::string> known{kFirst, kSecond, kAnchor, kPositive, kNegative, kText, kScore, kLabelColumn};
+    std::vector<std::string> known(std::begin(kTextColumns), std::end(kTextColumns));
+    for (const char* column : {kNegative, kScore, kLabelColumn}) known.emplace_back(column);
     for (const std::string& column : columns_) {
       if (MayBeText(column) || column == kScore || column == kLabelColumn) continue;
       if (const std::string hint = Suggestion(column, known); !hint.empty())
@@ -101,9 +103,8 @@ class GroupReader {
 
   // Of a column that may be read.
   static bool MayBeText(const std::string& column) {
-    for (const char* known : {kFirst, kSecond, kAnchor, kPositive, kText})
-      if (column == known) return true;
-    return IsNegative(column);
+    return IsNegative(column) ||
+           std::find(std::begin(kTextColumns), std::end(kTextColumns), column) != std::end(kTextColumns);
   }
 
   void ReadJson() {

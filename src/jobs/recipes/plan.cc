@@ -349,6 +349,10 @@ void CheckInputs(const std::vector<Recipe>& recipes, const ReproduceOptions& opt
       FailOption("input", "the recipe has no input \"{}\"{}", Shown(name), Suggestion(name, known));
 }
 
+std::string FolderOfFile(const RecipeRun& run) {
+  return run.flags.contains("output") ? fs::path(run.result).parent_path().string() : "";
+}
+
 std::string CommandLine(const RecipeRun& run) {
   std::string line = "lshformer " + run.command;
   for (const std::string& word : run.Positionals()) line += " " + Quoted(word);
@@ -362,9 +366,8 @@ std::string CommandLine(const RecipeRun& run) {
 }
 
 std::string TypedLines(const RecipeRun& run) {
-  const std::string line = CommandLine(run) + "\n";
-  if (!run.flags.contains("output")) return line;
-  return fmt::format("mkdir -p {}\n{}", Quoted(fs::path(run.result).parent_path().string()), line);
+  const std::string line = CommandLine(run) + "\n", folder = FolderOfFile(run);
+  return folder.empty() ? line : fmt::format("mkdir -p {}\n{}", Quoted(folder), line);
 }
 
 }  // namespace lshformer

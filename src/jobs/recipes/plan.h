@@ -66,9 +66,12 @@ PlannedCells PlanRecipe(const Recipe& recipe, const ReproduceOptions& options, R
 // UsageError for an input given that none of the recipes has.
 void CheckInputs(const std::vector<Recipe>& recipes, const ReproduceOptions& options);
 
+// The folder of the file that a command writes, which it does not make; "": it writes none.
+std::string FolderOfFile(const RecipeRun& run);
+
 // As it would be typed.
 std::string CommandLine(const RecipeRun& run);
-// The same with its end of line, behind a line that makes the folder of a file which the command writes.
+// The same with its end of line, behind a line that makes FolderOfFile.
 std::string TypedLines(const RecipeRun& run);
 
 std::string RunsFolder(const ReproduceOptions& options);  // OUTPUT/runs

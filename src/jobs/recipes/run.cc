@@ -73,7 +73,7 @@ void RunOne(const RecipeRun& run, const ReproduceOptions& options, const std::st
   FolderLock(folder, Marked("output_dir"));  // where another process is at work, its flags and log stay as they are
   RequireSpace(options.output_dir);
   RemoveHalf(run, ReadEntry(run, options), options);
-  if (run.flags.contains("output")) MakeFolder(folder);
+  if (const std::string of_file = FolderOfFile(run); !of_file.empty()) MakeFolder(of_file);
   RunEntry entry = NewEntry(run, commit);
   WriteFileAtomically(flags, run.Flags().dump(2) + "\n");
   WriteEntry(run, entry, options);

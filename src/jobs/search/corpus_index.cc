@@ -148,11 +148,16 @@ void Stop(Appender& appender, const CorpusIndexPlace& place) {
 }
 
 std::string LockFolder(const std::string& index) {
-  const std::filesystem::path path(FollowLinks(index)), folder = path.parent_path();
+  const std::filesystem::path path(FollowLinks(index));
+  return (path.parent_path() / (".lshformer-" + path.filename().string())).string();
+}
+
+// Taking the lock would make it.
+void RequireFolderOf(const std::string& index) {
+  const std::filesystem::path folder = std::filesystem::path(FollowLinks(index)).parent_path();
   std::error_code error;
   if (!folder.empty() && !std::filesystem::is_directory(folder, error))
     FailOption("index", "{}: there is no folder {}", Shown(index, 100), Shown(folder.string(), 100));
-  return (folder / (".lshformer-" + path.filename().string())).string();
 }
 
 }  // namespace
@@ -160,6 +165,7 @@ std::string LockFolder(const std::string& index) {
 std::unique_ptr<PassageIndex> UpToDateIndex(const PassageEncoder& encoder, const CorpusIndexPlace& place) {
   if (!CanBeReadAgain(place.corpus)) FailOption("corpus", "expected a file that can be read again");
   RefuseInputAsOutput("corpus", place.corpus, place.index, "index");
+  RequireFolderOf(place.index);
   const FolderLock lock(LockFolder(place.index), Marked("index"));
   const std::string digest = DigestOfFiles({place.corpus});
   Json settings = encoder.settings();
