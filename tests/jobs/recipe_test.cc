@@ -137,13 +137,13 @@ TEST(Recipes, AreComplete) {
     EXPECT_FALSE(recipe.figures.empty()) << name;
   }
   std::sort(all.begin(), all.end());
-  EXPECT_THAT(all,
-              ElementsAre("albert-lsh/loss", "albert-lsh/memory", "albert-lsh/table", "albert/depth", "albert/dropout",
-                          "albert/embedding-size", "albert/equal-time", "albert/extra-data", "albert/parameters",
-                          "albert/sharing", "albert/sop", "albert/width", "bert-lsh/fig-1", "bert-lsh/fig-2",
-                          "bert-lsh/fig-3-radar", "bert-lsh/fig-4", "bert-lsh/fig-5", "bert-lsh/table-1",
-                          "bert-lsh/table-2", "bert-lsh/table-3", "bert-lsh/table-4", "ours/memory", "ours/quality",
-                          "ours/speed", "reformer/duplication", "squad2-poster/curves", "squad2-poster/table"));
+  EXPECT_THAT(
+      all, ElementsAre("albert-lsh/loss", "albert-lsh/memory", "albert-lsh/table", "albert/depth", "albert/dropout",
+                       "albert/embedding-size", "albert/equal-time", "albert/extra-data", "albert/parameters",
+                       "albert/sharing", "albert/sop", "albert/width", "bert-lsh/fig-1", "bert-lsh/fig-2",
+                       "bert-lsh/fig-3", "bert-lsh/fig-3-radar", "bert-lsh/fig-4", "bert-lsh/fig-5", "bert-lsh/table-1",
+                       "bert-lsh/table-2", "bert-lsh/table-3", "bert-lsh/table-4", "ours/memory", "ours/quality",
+                       "ours/speed", "reformer/duplication", "squad2-poster/curves", "squad2-poster/table"));
 }
 
 // Both forms can be planned from what the recipe itself and one folder of data have.

@@ -1,5 +1,5 @@
-// Each test of a program with libtorch begins at the same random numbers, whichever ran before it: torch draws the seed of
-// its generator anew in every process, and a bound that one draw in hundreds passes fails on some other day.
+// Each test of a program with libtorch begins at the same random numbers, whichever ran before it: torch draws the seed
+// of its generator anew in every process, and a bound that one draw in hundreds passes fails on some other day.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
