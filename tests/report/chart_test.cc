@@ -212,6 +212,13 @@ TEST(LineChartTest, PublishedCurvesAreThinAndHollow) {
   EXPECT_EQ(Circles(svg).size(), 4U);
 }
 
+TEST(LineChartTest, WhereColoursRepeatMarkersDoNot) {
+  LineChart chart{"t", {"x"}, {"y"}, {}};
+  for (int i = 0; i < 9; ++i) chart.series.push_back({std::to_string(i), {{i, 0}}});
+  const std::string svg = Svg(chart);
+  EXPECT_EQ(Circles(svg).size(), 1U);  // the first, not the ninth, which is as blue
+}
+
 TEST(LineChartTest, TextsNeverTouchWhateverTheNumbersAre) {
   for (const bool log : {false, true}) {
     for (const auto& [low, high] : {std::pair{1e-300, 1e300},
