@@ -84,7 +84,7 @@ std::string HorizontalAxis(const Scale& x, double left, double bottom) {
 const char* Dash(size_t style) {
   constexpr int kKinds = 4;
   constexpr const char* kDashes[kKinds] = {"none", "7 3", "2 3", "9 3 2 3"};
-  return kDashes[(style + style / kSeriesColors) % kKinds];
+  return kDashes[KindBesideColor(style, kKinds)];
 }
 
 // None is a whole line: an axis is.

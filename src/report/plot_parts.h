@@ -37,7 +37,7 @@ double PlotLeft(const Scale& y);
 std::string HorizontalGrid(const Scale& y, double left);
 std::string HorizontalAxis(const Scale& x, double left, double bottom);
 
-// The dashes of a line: where colours repeat, these do not.
+// The dashes of a line, by KindBesideColor.
 const char* Dash(size_t style);
 const char* LevelDash(size_t level);
 

@@ -60,7 +60,7 @@ std::string UprightText(double x, double y, const std::string& text, double leng
 std::string Marker(size_t style, bool published, double x, double y, const std::string& tip) {
   const size_t color = style % kSeriesColors;
   std::string shape;
-  switch ((style + style / kSeriesColors) % 4) {  // another one where colours repeat, as Dash has it
+  switch (KindBesideColor(style, 4)) {
     case 0:
       shape = fmt::format("M{:.1f} {:.1f}m-3 0a3 3 0 1 0 6 0a3 3 0 1 0 -6 0z", x, y);
       break;

@@ -11,6 +11,9 @@ inline constexpr double kSvgWidth = 400;
 inline constexpr double kSvgCharacter = 6.9;  // mean width of 12.5-unit sans-serif text
 inline constexpr int kSeriesColors = 8;       // .s0 … of ChartStyle()
 
+// Which of so many dashes or markers goes with the colour of a series: where colours repeat, these do not.
+constexpr size_t KindBesideColor(size_t style, size_t kinds) { return (style + style / kSeriesColors) % kinds; }
+
 // Where a value stands from low, 0, to high, 1; low < high. Finite for the greatest and the smallest numbers.
 double Between(double value, double low, double high);
 
